@@ -31,5 +31,5 @@ export async function launch({ engine, newId, plan }: Supervisor, argv: readonly
   const scope = engine.openScope({ id: newId(), kind: 'agent' })
   const launch = { argv, env: { PATH: '/usr/bin:/bin' }, cwd: '/', output: 'inherit', stdin: 'ignore' } as const
   const handles = await engine.launch(scope, plan(scope.id, launch))
-  return { scope, tree: handles.get(treeLabel) as TreeHandle }
+  return { scope, tree: handles.get(treeLabel) }
 }

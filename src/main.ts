@@ -96,7 +96,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const kinds = new Map<string, ResourceKind>(
     [tree, logs, ...paths, ...placements.flatMap((one) => one.kinds)].map((kind) => [
       kind.kind,
-      composition.onUnknown ? watchedKind(kind as ResourceKind, composition.onUnknown) : (kind as ResourceKind),
+      composition.onUnknown ? watchedKind(kind, composition.onUnknown) : kind,
     ]),
   )
 
@@ -128,7 +128,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     directory: home.archive,
     resources: (agentId) => ledger.resources(agentId).catch((error: unknown) => ownIntents(engine, host.incarnationId, agentId, error)),
     leaveFolders: async (resources) => {
-      for (const resource of resources) if (resource.kind === folders.kind) await folders.leave(resource)
+      for (const resource of resources) await folders.leave(resource)
     },
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })

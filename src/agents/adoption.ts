@@ -1,10 +1,11 @@
-import type { Engine, Kept, ScopeView } from '../core/engine/api.ts'
+import type { Engine, Kept } from '../core/engine/api.ts'
 import { sentence } from '../core/model/errors.ts'
 import type { Resource } from '../core/model/resource.ts'
 import type { AgentRecord, AgentStore } from '../core/ports/agents.ts'
+import { isOfKind } from '../core/ports/kind.ts'
 import type { LedgerContents } from '../core/ports/ledger.ts'
 import type { Log } from '../core/ports/log.ts'
-import type { LogSpec } from '../core/ports/process.ts'
+import { processTreeKind } from '../core/ports/process.ts'
 import type { Agents } from './agents.ts'
 import type { Namespaces } from './namespaces.ts'
 import type { Owners } from './owners.ts'
@@ -64,7 +65,7 @@ export class Adoption {
     // From here on this process owns the agent, so it must end the agent if its output cannot be followed.
     try {
       await adopted.resume()
-      await this.#deps.agents.resume(record, adopted.scope, handlesOf(engine, adopted.scope), pidOf(resources))
+      await this.#deps.agents.resume(record, adopted.scope, pidOf(resources))
     } catch (error) {
       log.warn('An agent that was adopted could not be followed, and is ended.', { scope: scope.id, error: sentence(error) })
       await engine.close(scope.id, { trigger: 'recovery' })
@@ -82,17 +83,6 @@ function labelOf({ agent }: AgentRecord): { readonly label?: string } {
   return label === undefined ? {} : { label }
 }
 
-/** The handles of a scope, by the labels of the plan that created them. */
-function handlesOf(engine: Engine, { resources }: ScopeView): ReadonlyMap<string, unknown> {
-  return new Map(
-    [...resources.values()].map(({ intent, handle }) => [
-      engine.traitsOf(intent.kind)?.planLabel ?? (intent.spec as LogSpec).stream ?? intent.id,
-      handle,
-    ]),
-  )
-}
-
 function pidOf(resources: readonly Resource[]): number | undefined {
-  const tree = resources.find(({ kind }) => kind === 'process-tree')
-  return (tree?.detail as { readonly pid?: number } | undefined)?.pid
+  return resources.find((resource) => isOfKind(processTreeKind, resource))?.detail?.pid
 }

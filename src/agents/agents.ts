@@ -6,10 +6,12 @@ import type { CloseRequest } from '../core/model/close-request.ts'
 import { EbbError } from '../core/model/errors.ts'
 import type { Report } from '../core/model/report.ts'
 import { agentName } from '../core/model/task.ts'
+import { logLabels } from '../core/ports/agent-log.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../core/ports/agents.ts'
 import type { Archives } from '../core/ports/archives.ts'
+import type { Handles } from '../core/ports/handles.ts'
 import { defaultPlacement, isRemotePlacement } from '../core/ports/placement.ts'
-import { type LogHandle, logLabels, type SessionHandle, sessionLabel, type TreeHandle, treeLabel } from '../core/ports/process.ts'
+import { sessionLabel, treeLabel } from '../core/ports/process.ts'
 import type { Configuration, Provider, Script } from '../core/ports/provider.ts'
 import type { Runtime } from '../core/ports/runtime.ts'
 import { EndedAgents } from './ended-agents.ts'
@@ -103,7 +105,7 @@ export class Agents {
       const [handles] = await Promise.all([engine.launch(scope, plan), this.#createRow(id, request, createdAt)])
       await run.started(clock.wall())
       // The agent may have failed while its row was written.
-      await (handles.get(sessionLabel) as SessionHandle | undefined)?.requireGoodStart()
+      await handles.find(sessionLabel)?.requireGoodStart()
       const record = await this.get(id)
       this.#deps.events.emit('created', { agent: record.agent })
       run.announced()
@@ -170,20 +172,20 @@ export class Agents {
   }
 
   /** Follows the output of an agent that runs, and watches for its exit. */
-  #watch(run: Run, handles: ReadonlyMap<string, unknown>, request: LaunchRequest, provider: Provider): void {
-    const tree = handles.get(treeLabel) as TreeHandle | undefined
+  #watch(run: Run, handles: Handles, request: LaunchRequest, provider: Provider): void {
+    const tree = handles.find(treeLabel)
     if (!tree) return
     const { caps, stream } = this.#deps
     const limits = { limitBytes: request.configuration.limits?.logBytes ?? caps.logBytes, limitMessages: caps.messages }
     for (const label of logLabels) {
-      const log = handles.get(label) as LogHandle
+      const log = handles.get(label)
       log.done()
       // When a close of the agent has begun meanwhile, that close reads the log to its end.
       if (run.signal.aborted) continue
       stream.follow(sourceOf({ agentId: run.id, stream: label, path: log.path, offset: 0, ...limits }, provider))
     }
     run.watchExit(tree.pid, tree.exit)
-    const session = handles.get(sessionLabel) as SessionHandle | undefined
+    const session = handles.find(sessionLabel)
     if (session) run.watchSession(session.lost)
   }
 
@@ -196,9 +198,10 @@ export class Agents {
   }
 
   /** Takes over an agent that outlived its supervisor, and continues to read its output where the earlier supervisor stopped. */
-  async resume(record: AgentRecord, scope: ScopeView, handles: ReadonlyMap<string, unknown>, pid: number | undefined): Promise<void> {
+  async resume(record: AgentRecord, scope: ScopeView, pid: number | undefined): Promise<void> {
     const { caps, stream, store, namespaces, catalogue } = this.#deps
     const { agent } = record
+    const { handles } = scope
     const { limits, timeout, idleTimeout } = agent.session.configuration
     namespaces.remember(agent.id, agent.namespace)
     const run = this.#begin(scope, agent)
@@ -207,7 +210,7 @@ export class Agents {
     run.resumed(agent, aliveMs)
     const positions = await store.positions(agent.id)
     for (const label of logLabels) {
-      const log = handles.get(label) as LogHandle
+      const log = handles.get(label)
       const offset = positions.find((position) => position.stream === label)?.offset ?? 0
       const where = { agentId: agent.id, stream: label, path: log.path, offset }
       const most = { limitBytes: limits?.logBytes ?? caps.logBytes, limitMessages: caps.messages }
@@ -215,8 +218,8 @@ export class Agents {
     }
     run.watchTime(Math.max(1, (timeout ?? caps.timeoutMs) - aliveMs), idleTimeout ?? caps.idleMs)
     this.#resumeResult(run, record.result)
-    const session = handles.get(sessionLabel) as SessionHandle | undefined
-    const body = session ?? (handles.get(treeLabel) as TreeHandle)
+    const session = handles.find(sessionLabel)
+    const body = session ?? handles.get(treeLabel)
     run.watchExit(pid, body.exit)
     if (session) run.watchSession(session.lost)
     this.#deps.events.emit('adopted', { agent, run })

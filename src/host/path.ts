@@ -1,6 +1,7 @@
 import { type BigIntStats, lstatSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, normalize } from 'node:path'
 import { EbbError, errno } from '../core/model/errors.ts'
+import type { Inode } from '../core/model/identity.ts'
 import type { Effects } from '../core/ports/effects.ts'
 
 /** A file or directory of Ebb must lie inside its workspace, be reached through no symlink, and belong to this user. */
@@ -73,16 +74,6 @@ export function makeParents(effects: Pick<Effects, 'makeDirectory'>, confined: C
  */
 export function inFolder(folder: string | Buffer, name: string | Buffer): Buffer {
   return Buffer.concat([Buffer.from(folder), Buffer.from('/'), Buffer.from(name)])
-}
-
-/**
- * Identifies a file for good. A path can come to name another file, and inode numbers are reused, so the birth time is part of the
- * identity.
- */
-export interface Inode {
-  readonly device: string
-  readonly inode: string
-  readonly bornNs: string
 }
 
 export function inodeOf(stat: BigIntStats): Inode {

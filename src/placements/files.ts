@@ -1,20 +1,12 @@
 import { dirname, join } from 'node:path'
 import type { OnLoss } from '../core/model/resource.ts'
 import { workspaceFiles } from '../core/model/task.ts'
-import type { Planned } from '../core/ports/kind.ts'
-import {
-  type AgentWorkspace,
-  type ContainmentName,
-  type Limits,
-  type LogSpec,
-  type LogWriter,
-  logLabels,
-  type ProcessLaunch,
-  reportLabels,
-  type TreePlace,
-} from '../core/ports/process.ts'
-
-export const promptLabel = 'prompt'
+import { type LogSpec, type LogWriter, logKind, logLabel, logLabels, reportStreams } from '../core/ports/agent-log.ts'
+import { label } from '../core/ports/handles.ts'
+import { type Planned, planned } from '../core/ports/kind.ts'
+import type { AgentWorkspace, ContainmentName, Limits, ProcessLaunch, TreePlace } from '../core/ports/process.ts'
+import type { Confined } from '../host/path.ts'
+import { fileKind } from '../kinds/file/kind.ts'
 
 /** The directories, names and containment with which this supervisor launches agents. */
 export interface LaunchContext {
@@ -37,10 +29,10 @@ export interface LaunchContext {
 /** The files of an agent in any placement: its logs, and, when its task has a workspace, its prompt and its reports. */
 export function planFiles(context: LaunchContext, scopeId: string, launch: ProcessLaunch, writer: LogWriter): readonly Planned[] {
   const { workspace, config } = launch
-  const logs = launch.output === 'logs' ? logLabels.map((label) => planLog(context, scopeId, label, writer, workspace)) : []
-  const prompt = workspace && typeof launch.stdin === 'object' ? [planPrompt(workspace, launch.stdin.text)] : []
-  const reports = workspace ? reportLabels.map((label) => planReport(context, label, workspace)) : []
-  const configs = config ? [planFile('config', context.home, configPath(context, scopeId, config.name), config.text)] : []
+  const logs = launch.output === 'logs' ? logLabels.map((stream) => planLog(context, scopeId, stream, writer, workspace)) : []
+  const prompt = workspace && typeof launch.stdin === 'object' ? [planPrompt(promptIn(workspace), launch.stdin.text)] : []
+  const reports = workspace ? reportStreams.map((stream) => planReport(context, stream, workspace)) : []
+  const configs = config ? [planConfig(context, scopeId, config)] : []
   return [...configs, ...prompt, ...logs, ...reports]
 }
 
@@ -49,12 +41,18 @@ export function configPath({ home, runDirectory }: Pick<LaunchContext, 'home' | 
   return join(runDirectory.slice(home.length + 1), `${scopeId}.${name}`)
 }
 
-export function planFile(label: string, workspace: string, path: string, content: string): Planned {
-  return { label, kind: 'file', spec: { workspace, path }, live: content }
+function planConfig(context: LaunchContext, scopeId: string, { name, text }: NonNullable<ProcessLaunch['config']>): Planned {
+  const spec = { workspace: context.home, path: configPath(context, scopeId, name) }
+  return planned({ label: label('config'), kind: fileKind, spec, live: text })
 }
 
-function planPrompt({ base, path, agentName }: AgentWorkspace, text: string): Planned {
-  return planFile(promptLabel, base, join(path, workspaceFiles(agentName).prompt), text)
+/** The file with the prompt of an agent whose task has a workspace. */
+export function promptIn({ base, path, agentName }: AgentWorkspace): Confined {
+  return { workspace: base, path: join(path, workspaceFiles(agentName).prompt) }
+}
+
+export function planPrompt(spec: Confined, text: string): Planned {
+  return planned({ label: label('prompt'), kind: fileKind, spec, live: text })
 }
 
 /** In a workspace, standard output has the fixed name that other programs read. Standard error always goes to Ebb's own log folder. */
@@ -69,12 +67,12 @@ function planLog(
     workspace && stream === 'stdout'
       ? { ...insideWorkspace(workspace, workspaceFiles(workspace.agentName).stream), installation, stream, writer }
       : { installation, directory: logDirectory, archive: join(archiveDirectory, scopeId, `${stream}.log`), stream, writer }
-  return { label: stream, kind: 'log', spec }
+  return planned({ label: stream, kind: logKind, spec })
 }
 
-function planReport({ installation }: LaunchContext, label: (typeof reportLabels)[number], workspace: AgentWorkspace): Planned {
-  const inside = insideWorkspace(workspace, workspaceFiles(workspace.agentName)[label])
-  return { label, kind: 'log', spec: { ...inside, installation, stream: label, writer: 'supervisor' } satisfies LogSpec }
+function planReport({ installation }: LaunchContext, stream: (typeof reportStreams)[number], workspace: AgentWorkspace): Planned {
+  const inside = insideWorkspace(workspace, workspaceFiles(workspace.agentName)[stream])
+  return planned({ label: logLabel(stream), kind: logKind, spec: { ...inside, installation, stream, writer: 'supervisor' } })
 }
 
 function insideWorkspace({ base, path }: AgentWorkspace, file: string): Pick<LogSpec, 'inside' | 'directory' | 'archive'> {

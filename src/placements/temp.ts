@@ -1,9 +1,11 @@
 import { statSync } from 'node:fs'
 import { isAbsolute } from 'node:path'
 import { EbbError } from '../core/model/errors.ts'
-import type { Planned } from '../core/ports/kind.ts'
+import { label } from '../core/ports/handles.ts'
+import { type Planned, planned } from '../core/ports/kind.ts'
 import type { ProcessLaunch } from '../core/ports/process.ts'
-import { type TempFolderSpec, type ToolLeftoversSpec, tempFolderOf, tempLabel, toolLeftoversLabel } from '../core/ports/temp.ts'
+import { tempFolderKind, tempFolderOf } from '../kinds/temp-folder/kind.ts'
+import { toolLeftoversKind } from '../kinds/tool-leftovers/kind.ts'
 import type { LaunchContext } from './files.ts'
 
 const dayMs = 86_400_000
@@ -19,17 +21,17 @@ export function planTemp(context: LaunchContext, scopeId: string, { hasTempFolde
   if (!hasTempFolder && leaves.length === 0) return { planned: [], env }
   const base = context.tempDirectory()
   const path = tempFolderOf(base, scopeId)
-  const planned: Planned[] = []
+  const plan: Planned[] = []
   if (hasTempFolder) {
     requireBase(base)
-    planned.push({ label: tempLabel, kind: 'temp-folder', spec: { installation: context.installation, base } satisfies TempFolderSpec })
+    plan.push(planned({ label: label('temp'), kind: tempFolderKind, spec: { installation: context.installation, base } }))
   }
   if (leaves.length > 0) {
     // A snapshot of the shell contains the environment tag of the agent. In the tag, the id of the scope stands between a slash and a dot.
-    const spec: ToolLeftoversSpec = { places: leaves, marks: [`${path}/`, `/${scopeId}.`], sinceMs: context.now() - dayMs }
-    planned.push({ label: toolLeftoversLabel, kind: 'traces', spec })
+    const spec = { places: leaves, marks: [`${path}/`, `/${scopeId}.`], sinceMs: context.now() - dayMs }
+    plan.push(planned({ label: label('traces'), kind: toolLeftoversKind, spec }))
   }
-  return { planned, env: { ...env, ...(hasTempFolder && { TMPDIR: path }), ...(leaves.length > 0 && markedPath(env, path)) } }
+  return { planned: plan, env: { ...env, ...(hasTempFolder && { TMPDIR: path }), ...(leaves.length > 0 && markedPath(env, path)) } }
 }
 
 /**

@@ -1,12 +1,7 @@
 import type { z } from 'zod'
+import type { Problem } from '../core/model/errors.ts'
 
 /** Validation by zod schemas, with messages that say what to write instead. */
-
-interface Problem {
-  readonly path: string
-  /** A sentence. It does not repeat the value, which may be a secret. */
-  readonly message: string
-}
 
 /** The most problems that one error lists. */
 const mostProblems = 20

@@ -6,7 +6,7 @@ import { markIn } from '../agents/workspace.ts'
 import type { Engine } from '../core/engine/api.ts'
 import { noop } from '../core/engine/race.ts'
 import { EbbError, isEbbError } from '../core/model/errors.ts'
-import type { Report } from '../core/model/report.ts'
+import type { Inode } from '../core/model/identity.ts'
 import { orchestrator } from '../core/model/spawn-rule.ts'
 import { agentName, agentTypePattern, workspaceFolder } from '../core/model/task.ts'
 import { defaultPlacement } from '../core/ports/placement.ts'
@@ -44,7 +44,7 @@ interface Order {
   readonly member: Member
   readonly parentName: string
   /** The stored mark of the shared workspace folder. */
-  readonly knownMark: unknown
+  readonly knownMark: Inode | undefined
   readonly scopeId: string
 }
 
@@ -54,7 +54,7 @@ interface Checked {
   readonly task: TaskRecord
   readonly taskAgents: TaskAgents
   readonly parent: Member | undefined
-  readonly knownMark: unknown
+  readonly knownMark: Inode | undefined
   readonly scopeId: string
 }
 
@@ -205,7 +205,7 @@ export class Deployer {
       const launched = await launching
       if (!cancellation.aborted && !taskAgents.isKilled(parentId)) return launched
     } catch (error) {
-      const isLeft = isEbbError(error, 'launch_failed') && (error.details as Report | undefined)?.success !== true
+      const isLeft = isEbbError(error, 'launch_failed') && error.details?.success !== true
       throw cancellation.aborted && !isLeft ? cancelled() : error
     }
     await this.#deps.agents.remove(id, { force: true }).catch((error: unknown) => {

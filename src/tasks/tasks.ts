@@ -11,9 +11,11 @@ import { hasEnded } from '../core/model/agent.ts'
 import { EbbError, isEbbError, sentence } from '../core/model/errors.ts'
 import type { Report } from '../core/model/report.ts'
 import { type ProgressReport, priorities, type Task, taskName, workspaceFolder } from '../core/model/task.ts'
+import { logKind, logLabel, type reportStreams } from '../core/ports/agent-log.ts'
 import type { AgentStore } from '../core/ports/agents.ts'
 import type { ReadLog } from '../core/ports/archives.ts'
-import type { LogHandle, LogSpec, ProcessDetails } from '../core/ports/process.ts'
+import { isOfKind } from '../core/ports/kind.ts'
+import type { ProcessDetails } from '../core/ports/process.ts'
 import type { ProviderCatalogue } from '../core/ports/provider.ts'
 import type { Runtime } from '../core/ports/runtime.ts'
 import type { TaskStore } from '../core/ports/tasks.ts'
@@ -184,12 +186,13 @@ export class Tasks implements types.TaskService {
    * Appends a line to a report file of an agent. It is synchronous, so that the agent cannot begin to end after the check. A
    * synthetic agent has no files: its report is in its row only.
    */
-  #write({ id, name }: Member, stream: string, line: object): void {
+  #write({ id, name }: Member, stream: (typeof reportStreams)[number], line: object): void {
     this.#silence.reported(id)
     try {
-      for (const { intent, handle } of this.#deps.engine.inspect(id)?.resources.values() ?? [])
-        if (intent.kind === 'log' && (intent.spec as LogSpec).stream === stream)
-          (handle as LogHandle).append?.(JSON.stringify(line), this.#deps.caps.logBytes)
+      const scope = this.#deps.engine.inspect(id)
+      const intents = [...(scope?.resources.values() ?? [])].map(({ intent }) => intent)
+      const hasFile = intents.some((intent) => isOfKind(logKind, intent) && intent.spec.stream === stream)
+      if (hasFile) scope?.handles.get(logLabel(stream)).append?.(JSON.stringify(line), this.#deps.caps.logBytes)
     } catch (cause) {
       if (isEbbError(cause, 'too_large')) throw cause
       throw new EbbError('report_unwritten', `The report of ${name} could not be written (${sentence(cause)}); report again.`, { cause })
@@ -238,11 +241,11 @@ export class Tasks implements types.TaskService {
     const { member } = await this.#roster.member(request)
     await this.#deps.agents.get(member.id)
     const resources = await this.#deps.engine.resources(member.id)
-    const log = resources.find(({ kind, spec }) => kind === 'log' && (spec as LogSpec).stream === 'stdout')
+    const log = resources.filter((resource) => isOfKind(logKind, resource)).find(({ spec }) => spec.stream === 'stdout')
     if (!log) return { lines: [], next: 0 }
     return await this.#deps.readLog({
       path: log.name,
-      archive: (log.spec as LogSpec).archive,
+      archive: log.spec.archive,
       ...(since !== undefined && { since }),
       ...(tail !== undefined && { tail }),
       maxLines: mostLines,
@@ -312,7 +315,7 @@ export class Tasks implements types.TaskService {
 
 /** Returns the report of a failed close, so that the answer has that report instead of an error. Throws every other error. */
 function notReleased(error: unknown): Report {
-  if (isEbbError(error, 'not_released')) return error.details as Report
+  if (isEbbError(error, 'not_released') && error.details) return error.details
   throw error
 }
 

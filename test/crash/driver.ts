@@ -5,8 +5,11 @@ import { loadConfig } from '../../src/config/config.ts'
 import type { ScopeView } from '../../src/core/engine/api.ts'
 import { Reaper } from '../../src/core/engine/reap.ts'
 import { leftOver, type ResourceReport } from '../../src/core/model/report.ts'
-import type { Planned } from '../../src/core/ports/kind.ts'
-import type { LogHandle, TreeHandle } from '../../src/core/ports/process.ts'
+import { logLabels } from '../../src/core/ports/agent-log.ts'
+import { label } from '../../src/core/ports/handles.ts'
+import { type Planned, planned } from '../../src/core/ports/kind.ts'
+import { treeLabel } from '../../src/core/ports/process.ts'
+import { directoryKind, fileKind } from '../../src/kinds/file/kind.ts'
 import { compose } from '../../src/main.ts'
 import type { Supervisor } from '../../src/supervisor.ts'
 import { partsOf } from '../support/engine-parts.ts'
@@ -68,7 +71,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     const scope = openAgent(supervisor)
     const plan = supervisor.plan(scope.id, { ...command(job, `${daemon}; exit 7`), output: 'inherit' })
     const handles = await supervisor.engine.launch(scope, plan)
-    await (handles.get('tree') as TreeHandle).exit
+    await handles.get(treeLabel).exit
     say({ is: 'ready', effects: point.counts })
     await supervisor.engine.close(scope.id, { trigger: 'completed', forget: true, graceMs })
     return await leave(supervisor)
@@ -213,20 +216,21 @@ function environment(): Record<string, string> {
   return Object.fromEntries(Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
-function file(job: Job, label: string, path: string, dependsOn: readonly string[] = []): Planned {
-  return { label, kind: 'file', spec: { workspace: job.workspace, path }, live: 'ours', dependsOn }
+function file(job: Job, name: string, path: string, dependsOn: readonly string[] = []): Planned {
+  return planned({ label: label(name), kind: fileKind, spec: { workspace: job.workspace, path }, live: 'ours', dependsOn })
 }
 
 /** The plan of a folder, a file in it and one beside it, the logs, and the process tree, which depends on them all. */
 function planWithLogs(supervisor: Supervisor, job: Job, scope: ScopeView, script: string): readonly Planned[] {
   const files: Planned[] = [
-    { label: 'folder', kind: 'directory', spec: { workspace: job.workspace, path: 'folder' } },
+    planned({ label: label('folder'), kind: directoryKind, spec: { workspace: job.workspace, path: 'folder' } }),
     file(job, 'inner', 'folder/inner.txt', ['folder']),
     file(job, 'settings', 'settings.txt'),
   ]
   const plan = supervisor.plan(scope.id, { ...command(job, `${script}; echo line; exec sleep 600`), output: 'logs' })
-  const needsFiles = (planned: Planned): Planned =>
-    planned.label === 'tree' ? { ...planned, dependsOn: [...(planned.dependsOn ?? []), ...files.map(({ label }) => label)] } : planned
+  const names = files.map((one) => one.label)
+  const needsFiles = (one: Planned): Planned =>
+    one.label === treeLabel ? { ...one, dependsOn: [...(one.dependsOn ?? []), ...names] } : one
   return [...files, ...plan.map(needsFiles)]
 }
 
@@ -266,8 +270,8 @@ function planRemote(supervisor: Supervisor, job: Job, scope: ScopeView): readonl
 /** Resolves when the daemon runs and the agent has printed both lines. */
 async function launchAndListen(supervisor: Supervisor, scope: ScopeView, plan: readonly Planned[]): Promise<void> {
   const handles = await supervisor.engine.launch(scope, plan)
-  for (const label of ['stdout', 'stderr']) (handles.get(label) as LogHandle).done()
-  const { path } = handles.get('stdout') as LogHandle
+  for (const log of logLabels) handles.get(log).done()
+  const { path } = handles.get(logLabels[0])
   const { clock } = supervisor
   for (let output = ''; !output.includes('daemon') || !output.includes('line'); output = readFileSync(path, 'utf8')) {
     await new Promise<void>((resolve) => clock.after(1, new AbortController().signal, resolve))

@@ -1,12 +1,12 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { Intent } from '../../src/core/model/resource.ts'
 import type { Effects } from '../../src/core/ports/effects.ts'
-import type { CreateCtx } from '../../src/core/ports/kind.ts'
+import { Handles } from '../../src/core/ports/handles.ts'
+import type { CreateCtx, DetailOf, IntentOf } from '../../src/core/ports/kind.ts'
 import { realClock } from '../../src/host/clock.ts'
 import { realEffects } from '../../src/host/effects.ts'
-import { DirectoryKind, FileKind, type PathSpec } from '../../src/kinds/file/kind.ts'
+import { DirectoryKind, FileKind, type fileKind } from '../../src/kinds/file/kind.ts'
 import { Crash, Fuse, fused } from '../support/fuse.ts'
 import { temporaryHome } from '../support/home.ts'
 
@@ -25,7 +25,7 @@ describe.each([
     for (let point = 1; ; point++) {
       const workspace = temporaryHome()
       const fuse = new Fuse(point, when)
-      const intent: Intent<PathSpec> = {
+      const intent: IntentOf<typeof fileKind> = {
         id: 'agent.1',
         scopeId: 'agent',
         incarnation: 'i1',
@@ -34,26 +34,26 @@ describe.each([
         dependsOn: [],
         onLoss: 'end',
       }
-      let recorded: unknown
+      let recorded: DetailOf<typeof fileKind> | undefined
       await create(kindOf(fused(fuse)), intent, fuse, (detail) => {
         recorded = detail
       })
-      await requireFound(workspace, { ...intent, detail: recorded })
+      await requireFound(workspace, { ...intent, ...(recorded && { detail: recorded }) })
       if (!fuse.hasBlown) return point - 1
     }
   }
 
   async function create(
     kind: FileKind | DirectoryKind,
-    intent: Intent<PathSpec>,
+    intent: IntentOf<typeof fileKind>,
     fuse: Fuse,
-    write: (detail: unknown) => void,
+    write: (detail: DetailOf<typeof fileKind>) => void,
   ): Promise<void> {
-    const ctx: CreateCtx = {
+    const ctx: CreateCtx<typeof fileKind> = {
       signal: new AbortController().signal,
       clock: realClock,
       live: 'content',
-      handle: () => undefined,
+      handles: new Handles(),
       record: async (detail) => fuse.burn(() => write(detail)),
     }
     await kind.create(kind.name(intent), intent.spec, ctx).catch((error: unknown) => {
@@ -62,7 +62,7 @@ describe.each([
   }
 
   /** Observes and releases the resource as the next supervisor does: only from the intent and its recorded detail. */
-  async function requireFound(workspace: string, intent: Intent<PathSpec>): Promise<void> {
+  async function requireFound(workspace: string, intent: IntentOf<typeof fileKind>): Promise<void> {
     const kind = kindOf(realEffects)
     const ref = kind.name(intent)
     const ctx = { signal: new AbortController().signal, clock: realClock }

@@ -1,8 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Intent } from '../../src/core/model/resource.ts'
-import type { CreateCtx } from '../../src/core/ports/kind.ts'
-import type { LogHandle, LogSpec } from '../../src/core/ports/process.ts'
+import type { LogHandle, LogSpec, logKind } from '../../src/core/ports/agent-log.ts'
+import type { CreateCtx, IntentOf } from '../../src/core/ports/kind.ts'
 import { realClock } from '../../src/host/clock.ts'
 import { ScanContainment } from '../../src/host/containment/scan.ts'
 import { realEffects } from '../../src/host/effects.ts'
@@ -70,11 +69,11 @@ export async function inLogScene(test: (scene: LogScene) => Promise<void>, optio
       ...more,
     }
     ordinal += 1
-    return kind.name({ id: `scene.${ordinal}`, incarnation: host.incarnationId, spec } as Intent<LogSpec>)
+    return kind.name({ id: `scene.${ordinal}`, incarnation: host.incarnationId, spec } as IntentOf<typeof logKind>)
   }
   const make: LogScene['make'] = async (ref) => {
     made.set(ref.mark.resourceId, ref)
-    return (await kind.create(ref, ref, ctx)).handle as LogHandle
+    return (await kind.create(ref, ref, ctx)).handle
   }
   try {
     await test({ kind, ctx, home, workspace, notes, counted, inside, make })

@@ -1,8 +1,8 @@
 import type { Policy } from '../../src/core/model/close-request.ts'
 import type { LadderStep } from '../../src/core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present, unknown, unsettled } from '../../src/core/model/resource.ts'
+import { absent, type Presence, type Proof, present, unknown, unsettled } from '../../src/core/model/resource.ts'
 import type { Clock } from '../../src/core/ports/clock.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../src/core/ports/kind.ts'
+import type { CreateCtx, Created, Ctx, Found, IntentOf, KindName, Owner, ResourceKind, StepEffect } from '../../src/core/ports/kind.ts'
 import { type Faults, never } from './faults.ts'
 
 /**
@@ -27,6 +27,8 @@ export interface ThingSpec {
    */
   readonly settles?: boolean
 }
+
+export type ThingKindName = KindName<{ spec: ThingSpec; live: undefined; detail: undefined; handle: undefined }>
 
 export interface Thing {
   readonly kind: string
@@ -156,8 +158,8 @@ export class SimulatedWorld {
 }
 
 /** One kind of the simulated system. With `isListed` false, its things can be found only through the ledger. */
-export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
-  readonly kind: string
+export class SimulatedKind implements ResourceKind<ThingKindName, ThingRef> {
+  readonly kind: ThingKindName
   readonly outlivesPower?: true
   readonly isRemote?: true
   readonly goesLast?: true
@@ -169,7 +171,7 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
   constructor(
     world: SimulatedWorld,
     faults: Faults,
-    is: { kind: string; isListed: boolean; isRemote: boolean; goesLast: boolean; creationsComeBack: boolean },
+    is: { kind: ThingKindName; isListed: boolean; isRemote: boolean; goesLast: boolean; creationsComeBack: boolean },
   ) {
     this.kind = is.kind
     if (is.isRemote) this.isRemote = true
@@ -181,7 +183,7 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
     this.#creationsComeBack = is.creationsComeBack
   }
 
-  name(intent: Intent<ThingSpec>): ThingRef {
+  name(intent: IntentOf<ThingKindName>): ThingRef {
     const { id, scopeId, incarnation, spec, dependsOn } = intent
     return { kind: this.kind, id, scopeId, incarnation, spec, dependsOn }
   }
@@ -194,11 +196,11 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
     return order
   }
 
-  async create(ref: ThingRef, _spec: ThingSpec, _ctx: CreateCtx): Promise<Created> {
+  async create(ref: ThingRef, _spec: ThingSpec, _ctx: CreateCtx): Promise<Created<ThingKindName>> {
     if (this.#faults.isDead) return await never()
     this.#world.noteCreate(ref)
     // A creation that never answers needs a test that ends the process. Here every creation answers eventually.
-    const make = (): Created => {
+    const make = (): Created<ThingKindName> => {
       this.#world.add(ref)
       return {}
     }
@@ -240,7 +242,7 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
     return { method: 'left the simulated world', strength: 'api', at: ctx.clock.wall() }
   }
 
-  async *list(owner: Owner): AsyncIterable<Found> {
+  async *list(owner: Owner): AsyncIterable<Found<ThingSpec>> {
     await this.#faults.around(this.isRemote ? 'list elsewhere' : 'list', () => {})
     if (!this.#isListed) return
     for (const { kind, id, scopeId, incarnation, spec } of this.#world.list()) {

@@ -9,21 +9,22 @@ import type { Vitality } from '../../src/core/model/identity.ts'
 import type { Report } from '../../src/core/model/report.ts'
 import type { AgentStore } from '../../src/core/ports/agents.ts'
 import type { Endings } from '../../src/core/ports/endings.ts'
+import { label } from '../../src/core/ports/handles.ts'
 import type { Host } from '../../src/core/ports/host.ts'
-import type { Kinds, Planned } from '../../src/core/ports/kind.ts'
+import { type Kinds, kindName, type Planned, planned } from '../../src/core/ports/kind.ts'
 import type { Ledger, NewIntent, Settlement } from '../../src/core/ports/ledger.ts'
 import type { TaskStore } from '../../src/core/ports/tasks.ts'
 import { openSqliteStore, type Store } from '../../src/store/sqlite/store.ts'
 import { type Fault, Faults } from './faults.ts'
-import { SimulatedKind, SimulatedWorld, type ThingSpec } from './simulated-world.ts'
+import { SimulatedKind, SimulatedWorld, type ThingKindName, type ThingSpec } from './simulated-world.ts'
 import { VirtualClock } from './virtual-clock.ts'
 
 /** The real engine and the real ledger in a simulated system, on simulated time. `live` starts one supervisor after another. */
 
-export const listedKind = 'listed'
-export const unlistedKind = 'unlisted'
-export const remoteKind = 'elsewhere'
-export const lastKind = 'last'
+export const listedKind = kindName<{ spec: ThingSpec }>('listed')
+export const unlistedKind = kindName<{ spec: ThingSpec }>('unlisted')
+export const remoteKind = kindName<{ spec: ThingSpec }>('elsewhere')
+export const lastKind = kindName<{ spec: ThingSpec }>('last')
 
 export interface LifeOptions {
   readonly deck?: readonly Fault[]
@@ -122,7 +123,7 @@ export class Simulation implements AsyncDisposable {
   }
 
   #kinds(faults: Faults, { creationsComeBack = true, knowsElsewhere = true }: LifeOptions): Kinds {
-    return new Map(
+    return new Map<string, SimulatedKind>(
       [listedKind, unlistedKind, lastKind, ...(knowsElsewhere ? [remoteKind] : [])].map((kind) => {
         const is = {
           ...{ kind, isListed: kind !== unlistedKind, isRemote: kind === remoteKind, goesLast: kind === lastKind },
@@ -130,7 +131,7 @@ export class Simulation implements AsyncDisposable {
         }
         return [kind, new SimulatedKind(this.world, faults, is)]
       }),
-    ) as Kinds
+    )
   }
 
   #host(id: string): Host {
@@ -202,7 +203,7 @@ export class Simulation implements AsyncDisposable {
   }
 }
 
-export function thing(label: string, is: Partial<ThingSpec> & { kind?: string; dependsOn?: readonly string[] } = {}): Planned {
+export function thing(name: string, is: Partial<ThingSpec> & { kind?: ThingKindName; dependsOn?: readonly string[] } = {}): Planned {
   const { kind = listedKind, dependsOn = [], hears = 'polite', times = 1, owes = [], ...nature } = is
-  return { label, kind, dependsOn, spec: { hears, times, owes, ...nature } satisfies ThingSpec }
+  return planned({ label: label(name), kind, dependsOn, spec: { hears, times, owes, ...nature } })
 }

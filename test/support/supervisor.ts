@@ -1,7 +1,9 @@
 import { loadConfig } from '../../src/config/config.ts'
-import type { Handles, ScopeView } from '../../src/core/engine/api.ts'
+import type { ScopeView } from '../../src/core/engine/api.ts'
+import { type LogHandle, logLabels } from '../../src/core/ports/agent-log.ts'
+import type { Handles } from '../../src/core/ports/handles.ts'
 import type { Planned } from '../../src/core/ports/kind.ts'
-import { type LogHandle, logLabels, type ProcessLaunch, type TreeHandle, treeLabel } from '../../src/core/ports/process.ts'
+import { type ProcessLaunch, type TreeHandle, treeLabel } from '../../src/core/ports/process.ts'
 import { compose } from '../../src/main.ts'
 import type { Composition, Supervisor } from '../../src/supervisor.ts'
 import { temporaryHome } from './home.ts'
@@ -41,8 +43,7 @@ export async function openSupervisor(options: SupervisorOptions = {}): Promise<T
     run: async (argv: readonly string[], more: Partial<ProcessLaunch> = {}): Promise<Run> => {
       const command: ProcessLaunch = { argv, env: config.environment, cwd: home, output: 'logs', stdin: 'ignore', ...more }
       const { scope, handles } = await launch((scopeId) => supervisor.plan(scopeId, command))
-      const [stdout, stderr] = logLabels.map((label) => handles.get(label) as LogHandle)
-      return { scope, tree: handles.get(treeLabel) as TreeHandle, stdout: stdout as LogHandle, stderr: stderr as LogHandle }
+      return { scope, tree: handles.get(treeLabel), stdout: handles.get(logLabels[0]), stderr: handles.get(logLabels[1]) }
     },
     [Symbol.asyncDispose]: async (): Promise<void> => {
       const report = await engine.shutDown({ trigger: 'process-exit', force: true, deadlineMs: 5_000 })

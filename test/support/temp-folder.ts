@@ -1,12 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Intent } from '../../src/core/model/resource.ts'
-import type { CreateCtx } from '../../src/core/ports/kind.ts'
-import type { TempFolderSpec } from '../../src/core/ports/temp.ts'
+import { Handles } from '../../src/core/ports/handles.ts'
+import type { CreateCtx, DetailOf, IntentOf } from '../../src/core/ports/kind.ts'
 import { realClock } from '../../src/host/clock.ts'
 import { realEffects } from '../../src/host/effects.ts'
-import { TempFolderKind, type TempFolderRef } from '../../src/kinds/temp-folder/kind.ts'
+import { TempFolderKind, type TempFolderRef, type tempFolderKind } from '../../src/kinds/temp-folder/kind.ts'
 import { nodeProgram, temporaryHome } from './home.ts'
 
 /** The temp-folder kind without an engine, with a base folder and a home of its own. */
@@ -15,15 +14,19 @@ export const scopeId = '0f1e2d3c-4b5a-4678-9abc-def012345678'
 export const host = { installation: 'a1b2c3d4e5f6', incarnationId: 'f0e1d2c3b4a5-4026531836-4711-987654' }
 const installation = host.installation
 
-export const ctx: CreateCtx = {
+export const ctx: CreateCtx<typeof tempFolderKind> = {
   signal: new AbortController().signal,
   clock: realClock,
   live: undefined,
-  handle: () => undefined,
+  handles: new Handles(),
   record: async () => {},
 }
 
-export function intentOf(base: string, detail?: unknown, more: Partial<Intent<TempFolderSpec>> = {}): Intent<TempFolderSpec> {
+export function intentOf(
+  base: string,
+  detail?: DetailOf<typeof tempFolderKind>,
+  more: Partial<IntentOf<typeof tempFolderKind>> = {},
+): IntentOf<typeof tempFolderKind> {
   return {
     id: `${scopeId}.1`,
     scopeId,

@@ -2,8 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Control } from '../../src/control.ts'
 import type { Agent } from '../../src/core/model/agent.ts'
-import { type LogHandle, reportLabels } from '../../src/core/ports/process.ts'
-import { partsOf } from './engine-parts.ts'
+import { logLabel, reportStreams } from '../../src/core/ports/agent-log.ts'
 import { temporaryHome } from './home.ts'
 import { openSupervisor, type SupervisorOptions, type TestSupervisor } from './supervisor.ts'
 
@@ -14,7 +13,7 @@ export interface WorkspaceAgents extends AsyncDisposable {
   readonly base: string
   readonly workspace: string
   /** Launches an agent that runs a shell script. Text in `reports` is appended to its progress and findings logs. */
-  launch(name: string, script: string, reports?: Readonly<Partial<Record<(typeof reportLabels)[number], string>>>): Promise<Agent>
+  launch(name: string, script: string, reports?: Readonly<Partial<Record<(typeof reportStreams)[number], string>>>): Promise<Agent>
   /** The archived contents of one of the agent's streams. */
   archived(file: string): string
   ended(id: string): Promise<Agent>
@@ -36,11 +35,9 @@ export async function openWorkspaceAgents(options: SupervisorOptions = {}): Prom
       workspace: { base, path },
       configuration: { command: ['/bin/sh', '-c', script] },
     })
-    const entries = [...(partsOf(supervisor.engine).registry.find(agent.id)?.entries.values() ?? [])]
-    for (const label of reportLabels) {
-      const handle = entries.find(({ name: at }) => at.endsWith(`${name}_${label}.jsonl`))?.handle as LogHandle | undefined
-      const line = reports[label]
-      if (line !== undefined) handle?.append?.(line)
+    for (const stream of reportStreams) {
+      const line = reports[stream]
+      if (line !== undefined) supervisor.engine.inspect(agent.id)?.handles.get(logLabel(stream)).append?.(line)
     }
     return agent
   }

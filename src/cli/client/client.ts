@@ -4,7 +4,7 @@ import { text as readText } from 'node:stream/consumers'
 import type { Config } from '../../config/config.ts'
 import { readServerFile, type ServerFile } from '../../config/server-file.ts'
 import type { Agent } from '../../core/model/agent.ts'
-import { EbbError, type ErrorCode, errno, errorTable, sentence } from '../../core/model/errors.ts'
+import { EbbError, type ErrorArguments, type ErrorCode, errno, errorTable, sentence } from '../../core/model/errors.ts'
 import type { Message } from '../../core/model/message.ts'
 import type { Conversation } from './follow.ts'
 
@@ -122,7 +122,8 @@ export class Client implements Conversation {
         'server_unreachable',
         `The program that answers at ${this.url} is not an Ebb server (status ${status}); check the address.`,
       )
-    return new EbbError(isErrorCode(code) ? code : 'internal', message, { details })
+    // The server made the details for its code.
+    return new EbbError(...([isErrorCode(code) ? code : 'internal', message, { details }] as ErrorArguments))
   }
 }
 

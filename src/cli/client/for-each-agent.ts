@@ -1,4 +1,4 @@
-import { EbbError, errorTable, sentence } from '../../core/model/errors.ts'
+import { EbbError, errorTable, isEbbError, sentence } from '../../core/model/errors.ts'
 import { leftOver, type Report } from '../../core/model/report.ts'
 import type { Arguments } from '../arguments.ts'
 import type { Wiring } from '../command.ts'
@@ -66,7 +66,7 @@ async function attempt(word: string, act: () => Promise<AgentResult>): Promise<O
     return { exit: 0, ...(await act()) }
   } catch (error) {
     const code = error instanceof EbbError ? error.code : 'internal'
-    const report = code === 'not_released' ? ((error as EbbError).details as Report | undefined) : undefined
+    const report = isEbbError(error, 'not_released') ? error.details : undefined
     const { exit } = errorTable[code]
     return {
       exit: exit > 100 ? 1 : exit,

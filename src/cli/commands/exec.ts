@@ -6,7 +6,7 @@ import { EbbError, errno, sentence } from '../../core/model/errors.ts'
 import { leftOver, type Report } from '../../core/model/report.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Exit } from '../../core/ports/effects.ts'
-import { type LocalTreeHandle, treeLabel } from '../../core/ports/process.ts'
+import { type TreeHandle, treeLabel } from '../../core/ports/process.ts'
 import type { Supervisor } from '../../supervisor.ts'
 import type { Arguments } from '../arguments.ts'
 import { type CommandDefinition, commonOptions, type Inherited, type Wiring } from '../command.ts'
@@ -90,7 +90,7 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[], inher
   const recovering = engine
     .recover({ releasesClaims: true })
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
-  const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as LocalTreeHandle, signals)
+  const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel), signals)
   await within(clock, recoveryPatienceMs, recovering)
   // A shutdown follows only a successful close. After a failed close it would only repeat the same steps, and the sentinel
   // continues after the exit.
@@ -104,7 +104,7 @@ const recoveryPatienceMs = 2_000
 async function superviseCommand(
   { engine, clock, config }: Supervisor,
   scope: ScopeView,
-  tree: LocalTreeHandle,
+  tree: TreeHandle,
   signals: ReturnType<typeof catchSignals>,
 ): Promise<Outcome> {
   let exit: Exit | undefined
@@ -171,13 +171,13 @@ interface SignalOptions {
  * already; such a signal is only counted. If the command does not end within half of the grace, the close begins. A second signal
  * forces the close.
  */
-function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: LocalTreeHandle, options: SignalOptions): void {
+function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: TreeHandle, options: SignalOptions): void {
   let requests = 0
   // Swallowed: the running close reports its own failure.
   const force = (): void => void engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
   options.signals.listen((signal, requestsExit, isEarly) => {
     if (!requestsExit) {
-      if (!options.hasEnded()) passOn(tree.pid, signal)
+      if (!options.hasEnded()) passOn(tree, signal)
       return
     }
     requests += 1
@@ -191,16 +191,16 @@ function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: Local
       writeNotice('closing what the command left running; repeat the signal to force it.')
     } else {
       options.onRequest()
-      if (!options.hasEnded()) passOn(tree.pid, signal)
+      if (!options.hasEnded()) passOn(tree, signal)
       within(options.clock, options.graceMs / 2, options.hasExited).then(options.leave, options.leave)
     }
   })
 }
 
 /** Under a subreaper process the command is no child of this process, so it may be reaped before its exit is reported here. */
-function passOn(pid: number, signal: NodeJS.Signals): void {
+function passOn({ pid }: TreeHandle, signal: NodeJS.Signals): void {
   try {
-    process.kill(pid, signal)
+    if (pid !== undefined) process.kill(pid, signal)
   } catch (error) {
     if (errno(error) !== 'ESRCH') throw error
   }

@@ -168,7 +168,7 @@ async function runAgent(current: Run, body: LaunchBody): Promise<number> {
       await backend.remove(id).catch(() => {})
       throw error
     }
-    view.write(`ebb: ${notReleased('the agent', error.details as Report)}\n`)
+    view.write(`ebb: ${error.details ? notReleased('the agent', error.details) : error.message}\n`)
     return 3
   }
 }

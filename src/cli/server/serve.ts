@@ -4,7 +4,6 @@ import { readServerFile, removeServerFile, writeServerFile } from '../../config/
 import type { Control } from '../../control.ts'
 import { within } from '../../core/engine/race.ts'
 import { EbbError, isEbbError } from '../../core/model/errors.ts'
-import type { IncarnationRecord } from '../../core/ports/ledger.ts'
 import { type RunningServer, requireSafe, startServer, urlOf } from '../../server/http/server.ts'
 import { Metrics } from '../../server/metrics.ts'
 import { structuredLog } from '../../server/structured-log.ts'
@@ -105,7 +104,7 @@ function checkSettings({ log, checkSettings: check }: Supervisor): void {
 function withAddress(error: unknown, home: string): unknown {
   if (!isEbbError(error, 'server_running')) return error
   const running = readServerFile(home)
-  if (running?.pid !== (error.details as IncarnationRecord).identity.pid) return error
+  if (!running || running.pid !== error.details?.identity.pid) return error
   const text = `A server already runs on this home: pid ${running.pid}, ${running.url}. Use that one, or another --home.`
   return new EbbError('server_running', text, { cause: error, details: error.details })
 }

@@ -3,6 +3,7 @@ import type { Report } from '../model/report.ts'
 import type { Intent, Presence, Resource, ResourceState } from '../model/resource.ts'
 import type { Scope, ScopeKind, ScopeState } from '../model/scope.ts'
 import type { Totals } from '../ports/agents.ts'
+import type { Handles } from '../ports/handles.ts'
 import type { KindTraits, Planned } from '../ports/kind.ts'
 import type { LedgerContents, NewScope } from '../ports/ledger.ts'
 import type { TreeMember } from '../ports/process.ts'
@@ -25,7 +26,7 @@ export interface Engine {
    * a transaction, so opening a scope and launching into it cost one fsync.
    */
   openScope(scope: ScopeOptions): ScopeView
-  /** Creates what the plan lists, or nothing: a launch that fails closes its scope with `launch-rollback`. */
+  /** Creates what the plan lists, or nothing: a launch that fails closes its scope with `launch-rollback`. Returns the scope's handles. */
   launch(scope: ScopeView, plan: readonly Planned[]): Promise<Handles>
 
   /** The only way to end anything. Closing a scope that is closing joins the running close (G6). */
@@ -94,16 +95,11 @@ export type ScopeOptions = Omit<NewScope, 'incarnation' | 'parentId'> & {
   readonly label?: string
 }
 
-/** The handles of the resources that a launch created, by the labels of the plan. */
-export type Handles = ReadonlyMap<string, unknown>
-
 /** A resource of this process. The view is live. */
 export interface ResourceView {
   readonly intent: Intent
   readonly name: string
   readonly state: ResourceState
-  /** What the creation of the resource gave to the process that launched it, such as a child process. */
-  readonly handle?: unknown
 }
 
 /** A scope of this process. The view is live. */
@@ -122,6 +118,8 @@ export interface ScopeView {
   /** Aborts when the scope begins to close. */
   readonly signal: AbortSignal
   readonly resources: ReadonlyMap<string, ResourceView>
+  /** The handles of the resources that this process created or resumed. */
+  readonly handles: Handles
 }
 
 export interface CloseOptions {

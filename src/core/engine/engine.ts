@@ -4,6 +4,7 @@ import { ordinalOfResource } from '../model/identity.ts'
 import type { Report } from '../model/report.ts'
 import type { Intent, Presence, Resource } from '../model/resource.ts'
 import type { Endings } from '../ports/endings.ts'
+import type { Handles } from '../ports/handles.ts'
 import type { KindTraits, Planned } from '../ports/kind.ts'
 import type { IncarnationRecord, NewScope } from '../ports/ledger.ts'
 import type * as api from './api.ts'
@@ -69,7 +70,7 @@ export class SupervisorEngine implements api.Engine {
   #register(record: IncarnationRecord, scope: NewScope): Promise<void> {
     const { ledger, host } = this.parts
     return ledger.register(record, scope).catch(async (error: unknown) => {
-      const registered = isEbbError(error, 'server_running') ? (error.details as IncarnationRecord) : undefined
+      const registered = isEbbError(error, 'server_running') ? error.details : undefined
       if (!registered || host.vitality(registered.id) !== 'dead') throw error
       // `unseatServer` returns false when the sentinel of the dead server has recovered that server meanwhile, or another server was
       // faster. Then the registration is tried again.
@@ -109,11 +110,11 @@ export class SupervisorEngine implements api.Engine {
     await this.parts.ledger.condemn(agentIds, host, { trigger: 'deleted' })
   }
 
-  async acquire(scope: api.ScopeView, plan: readonly Planned[]): Promise<api.Handles> {
+  async acquire(scope: api.ScopeView, plan: readonly Planned[]): Promise<Handles> {
     return await acquire(this.parts, this.#own(scope), plan, this.#watched())
   }
 
-  async launch(scope: api.ScopeView, plan: readonly Planned[]): Promise<api.Handles> {
+  async launch(scope: api.ScopeView, plan: readonly Planned[]): Promise<Handles> {
     return await launch(this.parts, this.#own(scope), plan, this.#watched())
   }
 
@@ -171,7 +172,11 @@ export class SupervisorEngine implements api.Engine {
     const scope = this.#own(innermost)
     const resume = async (): Promise<void> => {
       const { signal } = new AbortController()
-      for (const entry of scope.entries.values()) entry.handle = await entry.kind.resume?.(entry.ref, { signal, clock })
+      for (const { kind, ref } of scope.entries.values()) {
+        const handle = await kind.resume?.(ref, { signal, clock })
+        const label = kind.planLabel?.(ref)
+        if (label !== undefined) scope.handles.add(label, handle)
+      }
     }
     return { scope, resume }
   }

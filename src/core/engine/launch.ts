@@ -1,7 +1,7 @@
 import { EbbError, isEbbError, sentence } from '../model/errors.ts'
 import type { Report } from '../model/report.ts'
+import type { Handles } from '../ports/handles.ts'
 import type { CreateCtx, Created, Planned } from '../ports/kind.ts'
-import type { Handles } from './api.ts'
 import { close } from './close.ts'
 import type { EngineParts } from './parts.ts'
 import { scopeClosed, within } from './race.ts'
@@ -15,7 +15,7 @@ const createBudgetMs = 30_000
  */
 export async function acquire(parts: EngineParts, scope: OwnedScope, plan: readonly Planned[], watched: Promise<void>): Promise<Handles> {
   if (scope.state !== 'open') throw scopeClosed(scope.id)
-  const ids = new Map(plan.map((planned) => [planned.label, parts.registry.nextId(scope)]))
+  const ids = new Map<string, string>(plan.map((planned) => [planned.label, parts.registry.nextId(scope)]))
   const entries = plan.map((planned): Step => {
     const intent = {
       id: ids.get(planned.label) ?? '',
@@ -53,16 +53,14 @@ async function createAll(parts: EngineParts, scope: OwnedScope, entries: readonl
   // The error of the scope's own record says more than "no such scope".
   if (recorded.status === 'rejected') throw recorded.reason
   if (intended.status === 'rejected') throw intended.reason
-  const handles = new Map<string, unknown>()
   for (const { planned, entry } of entries) {
     // The scope may have begun to close while the intents were written (G13).
     if (scope.state !== 'open') throw scopeClosed(scope.id)
-    const creation = createOne(parts, scope, { planned, entry }, handles)
+    const creation = createOne(parts, scope, { planned, entry })
     const created = await within(parts.clock, entry.kind.createBudgetMs ?? createBudgetMs, creation)
     if (created.timedOut) throw new EbbError('launch_failed', `Creating ${entry.intent.kind} ${entry.name} took too long.`)
     entry.state = 'held'
-    entry.handle = created.value.handle
-    handles.set(planned.label, created.value.handle)
+    scope.handles.add(planned.label, created.value.handle)
   }
   await parts.ledger.hold(
     entries.map(({ entry }) => ({
@@ -70,7 +68,7 @@ async function createAll(parts: EngineParts, scope: OwnedScope, entries: readonl
       ...(entry.intent.detail !== undefined && { detail: entry.intent.detail }),
     })),
   )
-  return handles
+  return scope.handles
 }
 
 /** True for an error that proves that nothing was written: the scope is closing, or the ledger accepts no writes. */
@@ -84,13 +82,13 @@ function refusesWrites(error: unknown): boolean {
 }
 
 /** Creates one resource. A close waits for the creation even after the launch has given up, because the resource may still appear. */
-async function createOne(parts: EngineParts, scope: OwnedScope, { planned, entry }: Step, handles: Handles): Promise<Created> {
+async function createOne(parts: EngineParts, scope: OwnedScope, { planned, entry }: Step): Promise<Created> {
   entry.isBeingCreated = true
   const ctx: CreateCtx = {
     signal: scope.closing.signal,
     clock: parts.clock,
     live: planned.live,
-    handle: (label) => handles.get(label),
+    handles: scope.handles,
     record: async (detail) => {
       setDetail(entry, detail)
       await parts.ledger.record(entry.intent.id, detail, entry.kind.outlivesPower ? 'power-cut' : 'crash')
@@ -137,7 +135,7 @@ export async function launch(parts: EngineParts, scope: OwnedScope, plan: readon
 
 /** The report of a failed rollback, when the error of the launch has one. A second close right after it would find the same. */
 export function rollbackOf(error: unknown): Report | undefined {
-  const report = isEbbError(error, 'launch_failed') ? (error.details as Report | undefined) : undefined
+  const report = isEbbError(error, 'launch_failed') ? error.details : undefined
   return report?.success === false ? report : undefined
 }
 

@@ -3,7 +3,8 @@ import { resourceId as makeResourceId } from '../model/identity.ts'
 import type { Report } from '../model/report.ts'
 import type { Intent, Proof, Resource, ResourceState } from '../model/resource.ts'
 import type { Scope, ScopeState } from '../model/scope.ts'
-import type { Kinds, ResourceKind } from '../ports/kind.ts'
+import { Handles } from '../ports/handles.ts'
+import { type Kinds, type KindTypes, kindName, type ResourceKind } from '../ports/kind.ts'
 import type { NewScope, Outcome } from '../ports/ledger.ts'
 import type { ResourceView, ScopeView } from './api.ts'
 
@@ -21,7 +22,6 @@ export interface Entry extends ResourceView {
   attempts: number
   proof?: Proof
   error?: string
-  handle?: unknown
   /** True while the resource is being created. A resource that is absent now may still appear. */
   isBeingCreated: boolean
   /** When an obligation first could not be met. By the wall clock, because a later process continues with it. */
@@ -77,6 +77,7 @@ export class ScopeRegistry {
       children: new Set(),
       entries,
       resources: entries,
+      handles: new Handles(),
       creations: new Set(),
       closing,
       signal: closing.signal,
@@ -178,7 +179,7 @@ function unsupportedKind(kind: string): ResourceKind {
     throw new Error(`This version of Ebb does not know resources of kind "${kind}".`)
   }
   return {
-    kind,
+    kind: kindName<KindTypes>(kind),
     name: (intent) => intent.id,
     describe: (ref) => String(ref),
     steps: () => [],

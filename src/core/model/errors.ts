@@ -1,3 +1,6 @@
+import type { Incarnation } from './identity.ts'
+import type { Report } from './report.ts'
+
 /** All errors in one table: code, exit code, HTTP status, and when the error occurs. The message is written where the error is thrown. */
 export const errorTable = {
   bad_usage: { exit: 2, status: 400, when: 'a flag, a setting or an argument is unknown or has a bad value' },
@@ -56,19 +59,50 @@ export const errorTable = {
 
 export type ErrorCode = keyof typeof errorTable
 
+/** A place in the input of a caller, and what is wrong there. */
+export interface Problem {
+  readonly path: string
+  /** A sentence. It does not repeat the value, which may be a secret. */
+  readonly message: string
+}
+
+/** The codes whose errors may have details, and the type of these. */
+interface ErrorDetails {
+  /** The report of the close. */
+  readonly not_released: Report
+  /** The report of the rollback. */
+  readonly launch_failed: Report
+  /** The settings that do not work. */
+  readonly launch_refused: readonly { readonly setting: string; readonly says: string }[]
+  readonly invalid_id: readonly Problem[]
+  readonly invalid_request: readonly Problem[]
+  /** The server that runs already. */
+  readonly server_running: { readonly id: string; readonly identity: Incarnation }
+}
+
+type DetailsOf<Code extends ErrorCode> = Code extends keyof ErrorDetails ? ErrorDetails[Code] : undefined
+
+/** The code decides which details an error may have. */
+export type ErrorArguments = {
+  [Code in ErrorCode]: [code: Code, message: string, options?: { readonly cause?: unknown; readonly details?: DetailsOf<Code> | undefined }]
+}[ErrorCode]
+
 export class EbbError extends Error {
   override readonly name = 'EbbError'
   readonly code: ErrorCode
-  readonly details: unknown
+  readonly details: DetailsOf<ErrorCode>
 
-  constructor(code: ErrorCode, message: string, options: { cause?: unknown; details?: unknown } = {}) {
+  constructor(...[code, message, options = {}]: ErrorArguments) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
     this.details = options.details
   }
 }
 
-export function isEbbError(error: unknown, code?: ErrorCode): error is EbbError {
+export function isEbbError<Code extends ErrorCode>(
+  error: unknown,
+  code?: Code,
+): error is EbbError & { readonly code: Code; readonly details: DetailsOf<Code> | undefined } {
   return error instanceof EbbError && (code === undefined || error.code === code)
 }
 

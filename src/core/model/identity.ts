@@ -89,3 +89,13 @@ export function ordinalOfResource(id: string): number {
 export function isSafeId(id: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(id) && !id.includes('..')
 }
+
+/**
+ * Identifies a file for good. A path can come to name another file, and inode numbers are reused, so the birth time is part of the
+ * identity.
+ */
+export interface Inode {
+  readonly device: string
+  readonly inode: string
+  readonly bornNs: string
+}

@@ -5,14 +5,14 @@ export type ResourceState = 'intended' | 'held' | 'closing' | 'released' | 'stuc
 export type OnLoss = 'end' | 'keep'
 
 /** The ledger's record of a resource, written before the resource exists (G1). */
-export interface Intent<Spec = unknown> {
+export interface Intent<Spec = unknown, Detail = unknown> {
   readonly id: string
   readonly scopeId: string
   readonly incarnation: string
   readonly kind: string
   readonly spec: Spec
   /** Facts that are known only once the resource exists, such as an inode or a pid. */
-  readonly detail?: unknown
+  readonly detail?: Detail
   readonly dependsOn: readonly string[]
   readonly onLoss: OnLoss
 }

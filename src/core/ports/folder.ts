@@ -1,7 +1,11 @@
+import type { Inode } from '../model/identity.ts'
+import { label } from './handles.ts'
+import { kindName } from './kind.ts'
+
 /** Types that the plan of a workspace and the kind of its folders share. */
 
 /** The label of a workspace's folders in a plan. Resources in the workspace depend on it. */
-export const workspaceLabel = 'workspace'
+export const workspaceLabel = label('workspace')
 
 export interface FolderSpec {
   /** Absolute path of a folder that exists and is not ours. */
@@ -18,10 +22,12 @@ export interface FolderSpec {
 
 /** Additional input of the creation: the identity of a shared folder that this installation created earlier. */
 export interface FolderLive {
-  readonly known: unknown
+  readonly known: Inode | undefined
 }
 
 /** The identity of the shared folder, where this installation created it. */
 export interface FolderDetail {
-  readonly shared?: unknown
+  readonly shared?: Inode
 }
+
+export const folderKind = kindName<{ spec: FolderSpec; live: FolderLive; detail: FolderDetail }>('folder')

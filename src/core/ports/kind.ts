@@ -3,6 +3,51 @@ import type { LadderStep } from '../model/ladder.ts'
 import type { Intent, OnLoss, Presence, Proof } from '../model/resource.ts'
 import type { Clock } from './clock.ts'
 import type { Exit } from './effects.ts'
+import type { Handles, Label } from './handles.ts'
+
+/** The types of one kind. */
+export interface KindTypes {
+  /** What the ledger stores of a resource before it exists. Never arguments, environment or tokens. */
+  readonly spec: unknown
+  /** Input of the creation that the ledger may not hold: arguments, environment, open descriptors. Only in memory. */
+  readonly live: unknown
+  /** What the ledger stores once the resource exists: facts that are known only then, such as an inode or a pid. */
+  readonly detail: unknown
+  /** A live object for the process that launched the resource, such as a child process. Only in memory. */
+  readonly handle: unknown
+}
+
+/** For the compiler alone: the types of a kind. */
+declare const kindTypes: unique symbol
+
+/** The name of a kind, as the ledger stores it. At run time it is a plain string. For the compiler it carries the types of the kind. */
+export type KindName<Types extends KindTypes = KindTypes> = string & { readonly [kindTypes]: Types }
+
+/** Names a kind and declares its types. A kind has no `live`, `detail` or `handle` when it declares none. */
+export function kindName<Types extends Pick<KindTypes, 'spec'> & Partial<KindTypes>>(name: string): KindName<AllOf<Types>> {
+  return name as KindName<AllOf<Types>>
+}
+
+type AllOf<Types> = { readonly [Key in keyof KindTypes]: Key extends keyof Types ? Types[Key] : undefined }
+
+export type SpecOf<Kind extends KindName> = Kind[typeof kindTypes]['spec']
+type LiveOf<Kind extends KindName> = Kind[typeof kindTypes]['live']
+export type DetailOf<Kind extends KindName> = Kind[typeof kindTypes]['detail']
+export type HandleOf<Kind extends KindName> = Kind[typeof kindTypes]['handle']
+export type IntentOf<Kind extends KindName> = Intent<SpecOf<Kind>, DetailOf<Kind>>
+
+/** A property that may be left out when its value may be undefined. */
+type Field<Key extends string, Value> = undefined extends Value ? { readonly [K in Key]?: Value } : { readonly [K in Key]: Value }
+
+/**
+ * True for a resource of this kind. Its spec and its detail then have the types of the kind, because the ledger stores them under its name.
+ */
+export function isOfKind<
+  Kind extends KindName,
+  Stored extends { readonly kind: string; readonly spec: unknown; readonly detail?: unknown },
+>(kind: Kind, resource: Stored): resource is Stored & Pick<IntentOf<Kind>, 'spec' | 'detail'> {
+  return resource.kind === kind
+}
 
 export interface Ctx {
   /** Aborts when the caller no longer waits. */
@@ -12,21 +57,16 @@ export interface Ctx {
   readonly note?: (text: string) => void
 }
 
-export interface CreateCtx extends Ctx {
+export interface CreateCtx<Kind extends KindName = KindName> extends Ctx {
   /** Writes a detail to the ledger in the middle of a creation, and resolves when the write is durable. */
-  record(detail: unknown): Promise<void>
-  /** The handle of a resource created earlier in the same plan, by its label: an open pipe, a child process. */
-  handle(label: string): unknown
-  /** Input of the creation that the ledger may not hold: arguments, environment, open descriptors. */
-  readonly live: unknown
+  record(detail: DetailOf<Kind>): Promise<void>
+  /** The handles of resources created earlier in the same scope: an open pipe, a child process. */
+  readonly handles: Handles
+  readonly live: LiveOf<Kind>
 }
 
-export interface Created {
-  /** Facts that are known only after the creation. They are saved together with the state `held`. */
-  readonly detail?: unknown
-  /** A live object for the process that launched the resource, such as a child process. It is only in memory. */
-  readonly handle?: unknown
-}
+/** The detail is saved together with the state `held`. */
+export type Created<Kind extends KindName = KindName> = { readonly detail?: DetailOf<Kind> } & Field<'handle', HandleOf<Kind>>
 
 /** `exhausted` settles when the step can have no further effect, so that the ladder need not wait for its budget to end. */
 export interface StepEffect {
@@ -41,12 +81,12 @@ export interface Owner {
 }
 
 /** Something that exists and carries our mark. */
-export interface Found {
+export interface Found<Spec = unknown> {
   readonly resourceId: string
   readonly incarnation: string
   readonly name: string
   /** The spec with which the resource can be adopted. */
-  readonly spec: unknown
+  readonly spec: Spec
 }
 
 /** The properties of a kind that the rest of the program needs, because it does not know kinds by name. */
@@ -66,16 +106,15 @@ export interface KindTraits {
    * alive.
    */
   readonly runsAgent?: true
-  /** The label of a resource of this kind in plans. An adopted resource gets its handle under this label. */
-  readonly planLabel?: string
 }
 
 /**
  * One kind of resource: how it is created, observed and released. The engine adds deadlines, retries and logging; the crash tests wrap it
- * to inject faults.
+ * to inject faults. The engine handles every kind as a `ResourceKind` without type arguments, whose types are `unknown`. It passes each
+ * kind only what was planned for that kind, stored under its name, or returned by that kind.
  */
-export interface ResourceKind<Spec = unknown, Ref = unknown> extends KindTraits {
-  readonly kind: string
+export interface ResourceKind<Kind extends KindName = KindName, Ref = unknown> extends KindTraits {
+  readonly kind: Kind
   /**
    * A resource of this kind may exist after a power cut, and only the ledger can find it. So its intent is on the disk before it is
    * created. Other kinds end with the power, or are found by `list`.
@@ -94,14 +133,16 @@ export interface ResourceKind<Spec = unknown, Ref = unknown> extends KindTraits 
   /** Time limit for one creation, where the default is too short. */
   readonly createBudgetMs?: number
   /** Pure, and callable before the creation. Returns everything needed to find the resource again (G1). */
-  name(intent: Intent<Spec>): Ref
+  name(intent: IntentOf<Kind>): Ref
   /** The name in reports and messages. */
   describe(ref: Ref): string
   /** The ladder steps that have an effect on this resource. */
   steps(ref: Ref): readonly LadderStep[]
-  create(ref: Ref, spec: Spec, ctx: CreateCtx): Promise<Created>
+  create(ref: Ref, spec: SpecOf<Kind>, ctx: CreateCtx<Kind>): Promise<Created<Kind>>
   /** Returns a new handle, as from `create`, for an existing resource that another supervisor created. */
-  resume?(ref: Ref, ctx: Ctx): Promise<unknown>
+  resume?(ref: Ref, ctx: Ctx): Promise<HandleOf<Kind> | undefined>
+  /** The label of a resource in the plan that created it. The handle of an adopted resource is found under this label. */
+  planLabel?(ref: Ref): Label<HandleOf<Kind>> | undefined
   /** For resources that outlive their supervisor: the exit, if the resource has ended by itself. */
   ended?(ref: Ref): Promise<Exit | undefined>
   observe(ref: Ref, ctx: Ctx): Promise<Presence>
@@ -109,7 +150,7 @@ export interface ResourceKind<Spec = unknown, Ref = unknown> extends KindTraits 
   /** Settles when the resource is gone. Aborts with `ctx.signal`. */
   gone(ref: Ref, ctx: Ctx): Promise<Proof>
   /** Lists what exists and carries our mark. */
-  list(owner: Owner, ctx: Ctx): AsyncIterable<Found>
+  list(owner: Owner, ctx: Ctx): AsyncIterable<Found<SpecOf<Kind>>>
   /** Removes what the resources of an incarnation shared, such as a cgroup. Called after the last of these resources is gone. */
   tidy?(incarnation: string, ctx: Ctx): Promise<void>
   /** Work owed before the resource may go, derived from what exists now (G8). */
@@ -123,15 +164,27 @@ export interface ResourceKind<Spec = unknown, Ref = unknown> extends KindTraits 
 
 export type Kinds = ReadonlyMap<string, ResourceKind>
 
-/** One resource of a launch plan. The placement makes the plan, and the engine creates the resources. */
+/** One resource of a launch plan. The placement makes the plan with `planned`, and the engine creates the resources. */
 export interface Planned {
-  /** The name by which other resources of the plan refer to it. */
-  readonly label: string
-  readonly kind: string
-  /** Stored in the ledger, so never arguments, environment or tokens. */
+  readonly label: Label
+  readonly kind: KindName
   readonly spec: unknown
-  /** Input of the creation that the ledger may not hold. Only in memory. */
   readonly live?: unknown
+  /** Labels of the plan, or ids of resources of scopes above. */
   readonly dependsOn?: readonly string[]
   readonly onLoss?: OnLoss
+}
+
+/**
+ * Plans one resource. The compiler checks that spec and live input have the types of the kind, and that the kind gives the handle that the
+ * label promises.
+ */
+export function planned<Handle, Kind extends KindName<KindTypes & { readonly handle: Handle }>>(
+  resource: Pick<Planned, 'dependsOn' | 'onLoss'> & {
+    readonly label: Label<Handle>
+    readonly kind: Kind
+    readonly spec: SpecOf<Kind>
+  } & Field<'live', LiveOf<Kind>>,
+): Planned {
+  return resource
 }

@@ -1,9 +1,12 @@
 import type { AgentError } from '../model/agent.ts'
+import type { LogHandle } from './agent-log.ts'
 import type { Child, Command, Exit, Stdio } from './effects.ts'
+import { type Label, label } from './handles.ts'
+import { kindName } from './kind.ts'
+import type { TracePlace } from './provider.ts'
 import type { RunnerOrder } from './runner.ts'
-import type { TracePlace } from './temp.ts'
 
-/** Types that placements, the process-tree and log kinds, and launching code share. */
+/** Types that placements, the kind of process trees, and launching code share. */
 
 /** Ways to contain a process tree, strongest first. */
 export const containmentNames = ['cgroup', 'subreaper', 'scan'] as const
@@ -62,12 +65,9 @@ export interface ProcessLaunch {
   readonly workingDirectory?: string
 }
 
-/** The labels of a process launch's resources in its plan. */
-export const treeLabel = 'tree'
-export const sessionLabel = 'session'
-/** Logs that the supervisor writes about an agent. */
-export const reportLabels = ['progress', 'findings'] as const
-export const logLabels = ['stdout', 'stderr'] as const
+/** The label of the running agent in a plan: a process tree, a container, or an agent at a runner. */
+export const treeLabel = label<TreeHandle>('tree')
+export const sessionLabel = label<SessionHandle>('session')
 
 /** A process tree in the ledger: enough to find it again, and nothing that could be secret. */
 export interface TreeSpec extends TreePlace {
@@ -81,20 +81,35 @@ export interface TreeSpec extends TreePlace {
   readonly isKept?: boolean
 }
 
+/** The main process of a tree, recorded at its creation. */
+export interface TreeDetail {
+  readonly pid: number
+  readonly startTime: string
+}
+
 /** Input of a tree's start that is not in the spec. Only in memory. */
 export interface TreeLaunch {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** A stream may be a log of the same plan, by its label. */
-  readonly stdio: readonly (Stdio | { readonly log: string } | { readonly text: string; readonly directory: string })[]
+  /** A text is written to a file without a name in the directory, or to a pipe. */
+  readonly stdin: Stdio | { readonly text: string; readonly directory: string }
+  /** Standard output, standard error and further streams. A stream may be a log of the same plan, by its label. */
+  readonly streams: readonly (Stdio | { readonly log: Label<LogHandle> })[]
   readonly ignoredSignals?: readonly NodeJS.Signals[]
   readonly limits?: Limits
   /** Starts the tree in a session of its own. */
   readonly detached: boolean
-  /** Starts the tree in a terminal of the same plan, by its label, with this file as its standard input. */
-  readonly terminal?: { readonly label: string; readonly stdin: string }
+  /** Starts the tree in a terminal of the same plan, with this file as its standard input, and with these logs of the plan. */
+  readonly terminal?: {
+    readonly label: Label<Terminal>
+    readonly stdin: string
+    readonly stdout: Label<LogHandle>
+    readonly stderr: Label<LogHandle>
+  }
 }
+
+export const processTreeKind = kindName<{ spec: TreeSpec; live: TreeLaunch; detail: TreeDetail; handle: TreeHandle }>('process-tree')
 
 /** Starts a tree that is not a child of Ebb: in the pane of a tmux session. */
 export interface Terminal {
@@ -111,15 +126,6 @@ export interface SessionHandle extends Terminal {
   readonly exit: Promise<Exit>
   /** Settles when the session was ended from outside. The agent may still be alive. */
   readonly lost: Promise<void>
-}
-
-export interface SessionSpec {
-  readonly installation: string
-  readonly socket: string
-  /** The folder with the pipes of the session and its exit code. */
-  readonly directory: string
-  /** The session's name, for display. */
-  readonly session: string
 }
 
 /** A running process in a tree of this installation, or with its tag. */
@@ -149,47 +155,4 @@ export interface TreeHandle {
 /** An agent on another host may report an error. Then it has failed, whatever its exit code is. */
 export interface EndOfTree extends Exit {
   readonly error?: AgentError
-}
-
-export interface LocalTreeHandle extends TreeHandle {
-  readonly pid: number
-}
-
-/**
- * Which process writes a log: a collector that Ebb starts; a collector in the agent's terminal, which also shows the output there; the
- * supervisor, line by line; or the follower of an output on another host, which copies it byte for byte, so that the size of the log is the
- * position in the output.
- */
-export type LogWriter = 'collector' | 'terminal' | 'supervisor' | 'follower'
-
-export interface LogSpec {
-  readonly installation: string
-  /** The folder of live logs. */
-  readonly directory: string
-  /** The path of the log after it is complete. */
-  readonly archive: string
-  /** The agent's stream. `stdout` and `stderr` are read as messages. Default: the name of the archive. */
-  readonly stream?: string
-  readonly writer?: LogWriter
-  /** For a log in a workspace, where other programs read it: the workspace, and the paths of log and archive in it. */
-  readonly inside?: { readonly workspace: string; readonly path: string; readonly archive: string }
-}
-
-export interface LogHandle {
-  /** The path of the live log. */
-  readonly path: string
-  readonly archive: string
-  /** The write end of the pipe, for the agent. Undefined when the collector runs in a terminal. */
-  readonly fd?: number
-  /** For a collector in a terminal: the pipe it reads, and the environment tag it must carry. */
-  readonly pipe?: { readonly path: string; readonly environmentTag: string }
-  /** Tells the kind the pid of the collector in a terminal, so that it need not search for it. */
-  collectedBy?(pid: number): void
-  /**
-   * Appends one line, and creates the file with the first one. Only for logs that the supervisor writes. Throws once the log is being
-   * closed, and when the file would become larger than `mostBytes`.
-   */
-  readonly append?: (line: string, mostBytes?: number) => void
-  /** Called when the agent has the pipe. Closes our end, or removes the pipe's name, so that the stream ends with the agent. */
-  done(): void
 }

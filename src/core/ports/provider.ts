@@ -1,7 +1,6 @@
 import type { AgentResult } from '../model/agent.ts'
 import type { McpServer } from '../model/mcp.ts'
 import type { MessageBody } from '../model/message.ts'
-import type { TracePlace } from './temp.ts'
 
 /** The program behind an agent: how it is started, what its output means, and how it is asked to exit. */
 
@@ -93,6 +92,24 @@ export interface Script {
   readonly events: readonly ScheduledEvent[]
   /** True when a program is started as well. */
   readonly hasProcess: boolean
+}
+
+/** Files that a program leaves in a folder of its user when it is killed. */
+export interface TracePlace {
+  /** Absolute path. */
+  readonly folder: string
+  /** A pattern for the whole name. */
+  readonly name: string
+  /** A second file that belongs to such a file. It is in the same folder and is removed with it. */
+  readonly kin?: {
+    /** A pattern for its whole name. `{stem}` is the first file's name up to its last dot. */
+    readonly name: string
+    /**
+     * The text that each of these patterns finds in the first file must be in the second one, too. A name alone may belong to another
+     * program's file by now.
+     */
+    readonly shares: readonly string[]
+  }
 }
 
 export interface Provider {

@@ -1,3 +1,4 @@
+import type { Inode } from '../model/identity.ts'
 import type { ProgressReport, Task } from '../model/task.ts'
 
 /** Storage of tasks and of what their agents reported. Whether a task is open is the state of its scope. */
@@ -39,6 +40,6 @@ export interface TaskStore {
    * Stores the identity of a shared folder that Ebb created in `base`, so that the last task to leave it knows that it may be removed. It
    * is stored for as long as a task has its workspace there.
    */
-  keepFolder(base: string, mark: unknown): Promise<void>
-  findFolder(base: string): Promise<unknown>
+  keepFolder(base: string, mark: Inode): Promise<void>
+  findFolder(base: string): Promise<Inode | undefined>
 }

@@ -6,7 +6,7 @@ import { absent, type OnLoss, type Presence, type Proof, present, unknown } from
 import type { Child, Effects } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
 import type { Ctx, Found, Owner } from '../../core/ports/kind.ts'
-import type { Limits, TreeMember, TreePlace } from '../../core/ports/process.ts'
+import type { Limits, TreeMember, TreePlace, TreeSpec } from '../../core/ports/process.ts'
 import type { ProcessEntry, ProcessTable } from '../processes/process-table.ts'
 import { type CgroupMount, findCgroup2, findRoots, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
 import { killCgroup, trySignal } from './cgroup-kill.ts'
@@ -246,7 +246,7 @@ export class CgroupContainment implements Containment {
   }
 
   /** Searches below our own cgroup for our own incarnation, and in the whole hierarchy for other incarnations. */
-  async *list(owner: Owner): AsyncIterable<Found> {
+  async *list(owner: Owner): AsyncIterable<Found<TreeSpec>> {
     const isOwn = owner.incarnation === this.#deps.host.incarnationId
     const roots = isOwn ? [this.#root] : findRoots(this.#mount.mountPoint, basename(this.#root))
     for (const root of roots) {
@@ -254,7 +254,7 @@ export class CgroupContainment implements Containment {
         if (owner.incarnation !== undefined && incarnation !== owner.incarnation) continue
         for (const place of this.#places(root, incarnation)) {
           const resourceId = basename(place)
-          const spec = {
+          const spec: TreeSpec = {
             containment: this.name,
             installation: this.#deps.host.installation,
             program: 'unknown',

@@ -2,13 +2,7 @@ import type { Mark } from '../../core/model/identity.ts'
 import type { OnLoss, Presence, Proof } from '../../core/model/resource.ts'
 import type { Child, Command, Stdio } from '../../core/ports/effects.ts'
 import type { Ctx, Found, Owner } from '../../core/ports/kind.ts'
-import type { ContainmentName, Limits, TreeLaunch, TreeMember, TreePlace, TreeSpec } from '../../core/ports/process.ts'
-
-/** The main process of a tree, recorded at its creation. */
-export interface TreeDetail {
-  readonly pid: number
-  readonly startTime: string
-}
+import type { ContainmentName, Limits, TreeDetail, TreeLaunch, TreeMember, TreePlace, TreeSpec } from '../../core/ports/process.ts'
 
 /** The name of a process tree. It alone is enough to find the tree again (G1). */
 export interface Tree {
@@ -21,7 +15,7 @@ export interface Tree {
 }
 
 /** A launch whose streams have been resolved to descriptors. */
-export interface TreeStart extends Omit<TreeLaunch, 'terminal'> {
+export interface TreeStart extends Omit<TreeLaunch, 'stdin' | 'streams' | 'terminal'> {
   readonly stdio: readonly Stdio[]
   /** Starts the command as a child of another process, such as the tmux server. */
   readonly spawn?: (command: Command) => Promise<Child>
@@ -45,7 +39,7 @@ export interface Containment {
   signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void>
   kill(tree: Tree): Promise<void>
   gone(tree: Tree, ctx: Ctx): Promise<Proof>
-  list(owner: Owner): AsyncIterable<Found>
+  list(owner: Owner): AsyncIterable<Found<TreeSpec>>
   /** All processes in this installation's trees, where the containment can list them without a scan. */
   members(): Iterable<TreeMember>
   tidy(incarnation: string, ctx: Ctx): Promise<void>

@@ -15,7 +15,7 @@ import { absent, type Presence, type Proof, present } from '../../core/model/res
 import type { Child, Effects } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
 import type { Ctx, Found, Owner } from '../../core/ports/kind.ts'
-import type { Limits, TreeMember, TreePlace } from '../../core/ports/process.ts'
+import type { Limits, TreeMember, TreePlace, TreeSpec } from '../../core/ports/process.ts'
 import type { ProcessEntry, ProcessTable } from '../processes/process-table.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { rlimitTagText } from './rlimit-tag.ts'
@@ -171,7 +171,7 @@ export class ScanContainment implements Containment {
     }
   }
 
-  async *list(owner: Owner): AsyncIterable<Found> {
+  async *list(owner: Owner): AsyncIterable<Found<TreeSpec>> {
     for (const name of existsSync(this.#deps.directory) ? readdirSync(this.#deps.directory) : []) {
       const [incarnation = '', resourceId = ''] = name.split('~')
       if (owner.incarnation !== undefined && incarnation !== owner.incarnation) continue
@@ -179,7 +179,7 @@ export class ScanContainment implements Containment {
     }
   }
 
-  #found(mark: Mark): Found {
+  #found(mark: Mark): Found<TreeSpec> {
     const { place } = this.#placeOf(mark.incarnation)
     return {
       resourceId: mark.resourceId,
@@ -196,7 +196,7 @@ export class ScanContainment implements Containment {
   async tidy(): Promise<void> {}
 
   /** Trees found by the tags of living processes alone: processes that escaped a stronger containment, or whose records are lost. */
-  async *strays(owner: Owner): AsyncIterable<Found> {
+  async *strays(owner: Owner): AsyncIterable<Found<TreeSpec>> {
     const seen = new Set<string>()
     for (const { environmentTags } of await this.#deps.processes.marked()) {
       for (const mark of parseEnvironmentTags(environmentTags)) {

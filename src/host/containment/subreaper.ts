@@ -8,7 +8,7 @@ import type { Clock } from '../../core/ports/clock.ts'
 import type { Child, Effects } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
 import type { Ctx, Found, Owner } from '../../core/ports/kind.ts'
-import type { Limits, TreeMember, TreePlace } from '../../core/ports/process.ts'
+import type { Limits, TreeMember, TreePlace, TreeSpec } from '../../core/ports/process.ts'
 import type { MarkedProcess, ProcessEntry, ProcessTable } from '../processes/process-table.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { type ScanContainment, signalEntry } from './scan.ts'
@@ -235,7 +235,7 @@ export class SubreaperContainment implements Containment {
   }
 
   /** Finds trees by their gates. Unless only some scopes are wanted, also by subreaper processes whose gate is gone. */
-  async *list(owner: Owner): AsyncIterable<Found> {
+  async *list(owner: Owner): AsyncIterable<Found<TreeSpec>> {
     const { gates, host } = this.#deps
     const isWanted = ({ incarnation, resourceId }: Mark): boolean =>
       (owner.incarnation === undefined || incarnation === owner.incarnation) && isSafeId(resourceId)
@@ -253,9 +253,9 @@ export class SubreaperContainment implements Containment {
     }
   }
 
-  #found({ installation, incarnation, resourceId }: Mark): Found {
+  #found({ installation, incarnation, resourceId }: Mark): Found<TreeSpec> {
     const { place } = this.#placeOf(incarnation)
-    const spec = { containment: this.name, installation, program: 'unknown', place }
+    const spec: TreeSpec = { containment: this.name, installation, program: 'unknown', place }
     return { resourceId, incarnation, name: place + resourceId, spec }
   }
 

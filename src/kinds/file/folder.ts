@@ -1,12 +1,21 @@
 import { lstatSync, opendirSync, statSync } from 'node:fs'
 import { isAbsolute, join } from 'node:path'
 import { EbbError, errno } from '../../core/model/errors.ts'
+import type { Inode } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import type { FolderDetail, FolderLive, FolderSpec } from '../../core/ports/folder.ts'
-import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import { confine, findStat, type Inode, inodeOf, isSame, refused, stagingPath } from '../../host/path.ts'
+import { type FolderSpec, folderKind } from '../../core/ports/folder.ts'
+import {
+  type CreateCtx,
+  type Created,
+  type Ctx,
+  type IntentOf,
+  isOfKind,
+  type ResourceKind,
+  type StepEffect,
+} from '../../core/ports/kind.ts'
+import { confine, findStat, inodeOf, isSame, refused, stagingPath } from '../../host/path.ts'
 
 /**
  * The folders of a workspace: the shared folder, an own folder in it, and the rooms, which are the folders that files of the agents need.
@@ -25,8 +34,8 @@ export interface FolderRef extends FolderSpec {
 /** Another Ebb may remove the shared folder between the two steps of a creation. After this many attempts the creation fails. */
 const maxAttempts = 5
 
-export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
-  readonly kind = 'folder'
+export class FolderKind implements ResourceKind<typeof folderKind, FolderRef> {
+  readonly kind = folderKind
   readonly outlivesPower = true
   readonly #effects: Effects
   /** The ids of the resources that use each own folder at the moment. While a folder has a user, no other resource removes it. */
@@ -36,13 +45,8 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
     this.#effects = effects
   }
 
-  name(intent: Pick<Intent<FolderSpec>, 'id' | 'spec' | 'detail'>): FolderRef {
-    const { spec, id } = intent
-    const sharedPath = confine({ workspace: spec.base, path: spec.shared })
-    const ownPath = confine({ workspace: spec.base, path: `${spec.shared}/${spec.own}` })
-    for (const room of spec.rooms) confine({ workspace: ownPath, path: room })
-    const mark = (intent.detail as FolderDetail | undefined)?.shared as Inode | undefined
-    return { ...spec, id, sharedPath, ownPath, staging: stagingPath(sharedPath, id), mark }
+  name(intent: IntentOf<typeof folderKind>): FolderRef {
+    return refOf(intent)
   }
 
   describe(ref: FolderRef): string {
@@ -53,15 +57,15 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
     return ['kill']
   }
 
-  async create(ref: FolderRef, spec: FolderSpec, ctx: CreateCtx): Promise<Created> {
+  async create(ref: FolderRef, spec: FolderSpec, ctx: CreateCtx<typeof folderKind>): Promise<Created<typeof folderKind>> {
     requireFolder(spec.base)
     if (!spec.isNew) this.#enter(ref)
-    const known = (ctx.live as FolderLive | undefined)?.known as Inode | undefined
+    const { known } = ctx.live
     for (let attempt = 1; ; attempt++) {
       const mark = await this.#share(ref, known, ctx)
       try {
         this.#makeOwn(ref, spec.isNew ?? false)
-        return { detail: { ...(mark && { shared: mark }) } satisfies FolderDetail }
+        return { detail: { ...(mark && { shared: mark }) } }
       } catch (error) {
         if (errno(error) !== 'ENOENT' || attempt === maxAttempts) throw error
       }
@@ -69,20 +73,20 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
   }
 
   /** Makes the shared folder, or takes the existing one. Returns its inode if an Ebb made it, now or earlier. */
-  async #share(ref: FolderRef, known: Inode | undefined, ctx: CreateCtx): Promise<Inode | undefined> {
+  async #share(ref: FolderRef, known: Inode | undefined, ctx: CreateCtx<typeof folderKind>): Promise<Inode | undefined> {
     const existing = findStat(ref.sharedPath)
     if (existing) {
       requireOwn(ref.sharedPath)
       const mark = [ref.mark, known].find((inode) => isSame(existing, inode))
       // The inode is recorded in the ledger before anything is in the folder. From now on this resource may remove the shared folder, too.
-      if (mark) await ctx.record({ shared: mark } satisfies FolderDetail)
+      if (mark) await ctx.record({ shared: mark })
       return mark
     }
     this.#ignoring('EEXIST', () => this.#effects.makeDirectory(ref.staging, 0o700))
     const staged = findStat(ref.staging)
     if (!staged) throw refused(ref.staging, 'it vanished while it was being made')
     const mark = inodeOf(staged)
-    await ctx.record({ shared: mark } satisfies FolderDetail)
+    await ctx.record({ shared: mark })
     // The path is checked again, because the write to the ledger took time, and rename(2) replaces an empty folder without an error.
     if (!findStat(ref.sharedPath)) {
       this.#effects.rename(ref.staging, ref.sharedPath)
@@ -102,7 +106,7 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
   }
 
   /** Registers the user of the folder again after a restart. */
-  async resume(ref: FolderRef): Promise<void> {
+  async resume(ref: FolderRef): Promise<undefined> {
     if (!ref.isNew) this.#enter(ref)
   }
 
@@ -139,8 +143,8 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
   }
 
   /** Repeats the removal for a released resource: another resource of its agent was removed since, so a folder may be empty now. */
-  async leave(resource: Pick<Intent, 'id' | 'spec' | 'detail'>): Promise<void> {
-    await this.release(this.name(resource as Pick<Intent<FolderSpec>, 'id' | 'spec' | 'detail'>))
+  async leave(resource: Pick<Intent, 'id' | 'kind' | 'spec' | 'detail'>): Promise<void> {
+    if (isOfKind(folderKind, resource)) await this.release(refOf(resource))
   }
 
   async gone(ref: FolderRef, ctx: Ctx): Promise<Proof> {
@@ -150,7 +154,7 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
   }
 
   /** Lists nothing: workspaces belong to users and are not searched. The folders are found through the ledger. */
-  async *list(): AsyncIterable<Found> {}
+  async *list(): AsyncIterable<never> {}
 
   #ignoring(code: string, effect: () => void): void {
     try {
@@ -159,6 +163,13 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
       if (errno(error) !== code) throw error
     }
   }
+}
+
+function refOf({ spec, id, detail }: Pick<IntentOf<typeof folderKind>, 'id' | 'spec' | 'detail'>): FolderRef {
+  const sharedPath = confine({ workspace: spec.base, path: spec.shared })
+  const ownPath = confine({ workspace: spec.base, path: `${spec.shared}/${spec.own}` })
+  for (const room of spec.rooms) confine({ workspace: ownPath, path: room })
+  return { ...spec, id, sharedPath, ownPath, staging: stagingPath(sharedPath, id), mark: detail?.shared }
 }
 
 /** Throws unless `base` is the absolute path of an existing folder. */

@@ -1,21 +1,19 @@
 import { dirname } from 'node:path'
 import { errno } from '../../core/model/errors.ts'
+import type { Inode } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import { absent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import {
-  type Confined,
-  confine,
-  findStat,
-  type Inode,
-  inodeOf,
-  isSame,
-  mountAt,
-  refused,
-  requireOwnPath,
-  stagingPath,
-} from '../../host/path.ts'
+  type CreateCtx,
+  type Created,
+  type Ctx,
+  type IntentOf,
+  kindName,
+  type ResourceKind,
+  type StepEffect,
+} from '../../core/ports/kind.ts'
+import { type Confined, confine, findStat, inodeOf, isSame, mountAt, refused, requireOwnPath, stagingPath } from '../../host/path.ts'
 
 /**
  * A file or directory inside a workspace. It is created under a staging name that contains its id. Then its inode is written to the
@@ -25,6 +23,10 @@ export interface PathSpec extends Confined {
   readonly mode?: number
 }
 
+export const fileKind = kindName<{ spec: PathSpec; live: string | Uint8Array | undefined; detail: Inode }>('file')
+export const directoryKind = kindName<{ spec: PathSpec; detail: Inode }>('directory')
+type PathKindName = typeof fileKind | typeof directoryKind
+
 export interface PathRef {
   readonly path: string
   readonly staging: string
@@ -32,8 +34,8 @@ export interface PathRef {
   readonly inode: Inode | undefined
 }
 
-abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
-  abstract readonly kind: string
+abstract class PathKind implements ResourceKind<PathKindName, PathRef> {
+  abstract readonly kind: PathKindName
   readonly outlivesPower = true
   protected readonly effects: Effects
 
@@ -41,9 +43,9 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
     this.effects = effects
   }
 
-  name(intent: Intent<PathSpec>): PathRef {
+  name(intent: IntentOf<PathKindName>): PathRef {
     const path = confine(intent.spec)
-    return { path, staging: stagingPath(path, intent.id), confined: intent.spec, inode: intent.detail as Inode | undefined }
+    return { path, staging: stagingPath(path, intent.id), confined: intent.spec, inode: intent.detail }
   }
 
   describe(ref: PathRef): string {
@@ -54,7 +56,7 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
     return ['kill']
   }
 
-  async create(ref: PathRef, spec: PathSpec, ctx: CreateCtx): Promise<Created> {
+  async create(ref: PathRef, spec: PathSpec, ctx: CreateCtx<PathKindName>): Promise<Created<PathKindName>> {
     requireOwnPath(ref.confined)
     requireFree(ref.path)
     this.stage(ref, spec, ctx.live)
@@ -68,7 +70,7 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
     return { detail: inode }
   }
 
-  protected abstract stage(ref: PathRef, spec: PathSpec, content: unknown): void
+  protected abstract stage(ref: PathRef, spec: PathSpec, content: string | Uint8Array | undefined): void
   protected abstract publish(ref: PathRef): void
   protected abstract remove(path: string): void
 
@@ -102,14 +104,14 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
   }
 
   /** Lists nothing: workspaces belong to users and are not searched. A path is found through the ledger or not at all. */
-  async *list(): AsyncIterable<Found> {}
+  async *list(): AsyncIterable<never> {}
 }
 
 export class FileKind extends PathKind {
-  readonly kind = 'file'
+  readonly kind = fileKind
 
-  protected stage(ref: PathRef, spec: PathSpec, content: unknown): void {
-    this.effects.createFile(ref.staging, typeof content === 'string' || content instanceof Uint8Array ? content : '', spec.mode ?? 0o600)
+  protected stage(ref: PathRef, spec: PathSpec, content: string | Uint8Array = ''): void {
+    this.effects.createFile(ref.staging, content, spec.mode ?? 0o600)
   }
 
   /** Moves the file to its path with link(2), which fails when the path exists. rename(2) would overwrite an existing file. */
@@ -125,7 +127,7 @@ export class FileKind extends PathKind {
 }
 
 export class DirectoryKind extends PathKind {
-  readonly kind = 'directory'
+  readonly kind = directoryKind
 
   protected stage(ref: PathRef, spec: PathSpec): void {
     this.effects.makeDirectory(ref.staging, spec.mode ?? 0o700)

@@ -5,10 +5,11 @@ import { dirname, join, relative } from 'node:path'
 import { errno } from '../../core/model/errors.ts'
 import type { Resource } from '../../core/model/resource.ts'
 import { gainsByCompression } from '../../core/model/retention.ts'
+import { type LogSpec, logKind } from '../../core/ports/agent-log.ts'
 import type { ArchivedFile, Archives } from '../../core/ports/archives.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import type { LogSpec } from '../../core/ports/process.ts'
+import { isOfKind } from '../../core/ports/kind.ts'
 import { missingStep, refused, stagingPath } from '../../host/path.ts'
 import { contentOf } from './content.ts'
 import { archiveOf, confinedOf, streamOf } from './place.ts'
@@ -204,9 +205,9 @@ async function namesIn(folder: string): Promise<readonly string[]> {
 
 function logsAmong(resources: readonly Recorded[]): readonly ArchivedLog[] {
   return resources
-    .filter(({ kind }) => kind === 'log')
+    .filter((resource) => isOfKind(logKind, resource))
     .map(({ id, spec }) => {
-      const path = archiveOf(spec as LogSpec)
-      return { spec: spec as LogSpec, path, staging: stagingPath(path, id) }
+      const path = archiveOf(spec)
+      return { spec, path, staging: stagingPath(path, id) }
     })
 }

@@ -4,10 +4,11 @@ import type { Policy } from '../../core/model/close-request.ts'
 import { EbbError, errno } from '../../core/model/errors.ts'
 import { chainTag, environmentTag, isSafeId, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
+import { absent, type Presence, type Proof, present } from '../../core/model/resource.ts'
+import { type LogHandle, type LogSpec, logKind, logLabel } from '../../core/ports/agent-log.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import type { LogHandle, LogSpec } from '../../core/ports/process.ts'
+import type { Label } from '../../core/ports/handles.ts'
+import type { CreateCtx, Created, Ctx, Found, IntentOf, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import type { ScanContainment } from '../../host/containment/scan.ts'
 import { findStat, makeParents, refused } from '../../host/path.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
@@ -55,8 +56,8 @@ const readStreams: ReadonlySet<string> = new Set(['stdout', 'stderr'])
  * the agent's containment or in its terminal, and ends by itself when the last writer is gone. The obligation of a log is to archive it.
  * A log that the supervisor itself writes has no collector.
  */
-export class LogKind implements ResourceKind<LogSpec, LogRef> {
-  readonly kind = 'log'
+export class LogKind implements ResourceKind<typeof logKind, LogRef> {
+  readonly kind = logKind
   readonly attends = true
   readonly #deps: LogDeps
   readonly #collectors: Collectors
@@ -75,7 +76,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     this.#mover = new Mover(deps)
   }
 
-  name(intent: Intent<LogSpec>): LogRef {
+  name(intent: IntentOf<typeof logKind>): LogRef {
     return refOf(this.#deps.directory, intent)
   }
 
@@ -87,7 +88,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     return ['kill']
   }
 
-  async create(ref: LogRef, _spec: LogSpec, _ctx: CreateCtx): Promise<Created> {
+  async create(ref: LogRef, _spec: LogSpec, _ctx: CreateCtx): Promise<Created<typeof logKind>> {
     this.#collectors.forgetProven()
     this.#makePlace(ref)
     if (ref.writer === 'supervisor') return { handle: this.#written(ref) }
@@ -121,6 +122,10 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   async resume(ref: LogRef, _ctx: Ctx): Promise<LogHandle> {
     if (ref.writer === 'supervisor') return this.#written(ref)
     return ref.writer === 'terminal' ? this.#terminal(ref) : { path: ref.path, archive: ref.archive, done: () => {} }
+  }
+
+  planLabel(ref: LogRef): Label<LogHandle> {
+    return logLabel(streamOf(ref))
   }
 
   /** Makes the file of the log before its first line, so that readers wait for the line and not for the file. */
@@ -232,7 +237,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   }
 
   /** Lists logs in the home only: workspaces belong to users and are not searched. */
-  async *list(owner: Owner): AsyncIterable<Found> {
+  async *list(owner: Owner): AsyncIterable<Found<LogSpec>> {
     for (const file of existsSync(this.#deps.directory) ? readdirSync(this.#deps.directory) : []) {
       const [incarnation = '', rest = ''] = file.split('~')
       const resourceId = rest.replace(/\.log(\.pipe)?$/, '')

@@ -2,7 +2,7 @@ import { basename, join } from 'node:path'
 import { sentence } from '../../core/model/errors.ts'
 import type { Mark } from '../../core/model/identity.ts'
 import type { Intent } from '../../core/model/resource.ts'
-import type { LogSpec } from '../../core/ports/process.ts'
+import type { LogSpec } from '../../core/ports/agent-log.ts'
 import { type Confined, confine, findStat, missingStep, refused, requireOwnPath, stagingPath } from '../../host/path.ts'
 
 /** The paths of a log and its archive, derived from the intent alone, and which of these files exist now. */

@@ -1,12 +1,13 @@
 import { EbbError } from '../../core/model/errors.ts'
 import { type Mark, parseEnvironmentTags, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import { absent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import type { LogHandle } from '../../core/ports/agent-log.ts'
 import type { Child, Effects, Stdio } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import type { ContainmentName, LocalTreeHandle, LogHandle, Terminal, TreeLaunch, TreeMember, TreeSpec } from '../../core/ports/process.ts'
-import type { Containment, Tree, TreeDetail } from '../../host/containment/containment.ts'
+import type { CreateCtx, Created, Ctx, Found, IntentOf, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import { type ContainmentName, processTreeKind, type TreeLaunch, type TreeMember, type TreeSpec } from '../../core/ports/process.ts'
+import type { Containment, Tree } from '../../host/containment/containment.ts'
 import { rlimitTagText } from '../../host/containment/rlimit-tag.ts'
 import { type ScanContainment, signalEntry } from '../../host/containment/scan.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
@@ -25,15 +26,13 @@ export interface ProcessTreeDeps {
 /** The standard input of a program. */
 interface Input {
   readonly stream: Stdio
-  /** The text that is still to be written to the pipe; empty when the stream is a file. */
-  readonly rest: string
+  /** The text that is still to be written to the pipe. */
+  readonly rest?: string
   close(): void
 }
 
-export const processTree = 'process-tree'
-
-export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
-  readonly kind = processTree
+export class ProcessTreeKind implements ResourceKind<typeof processTreeKind, Tree> {
+  readonly kind = processTreeKind
   readonly #deps: ProcessTreeDeps
   /** The exits of the main processes that this supervisor started. */
   readonly #exits = new Map<string, Promise<void>>()
@@ -48,13 +47,13 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     this.#deps = deps
   }
 
-  name(intent: Intent<TreeSpec>): Tree {
+  name(intent: IntentOf<typeof processTreeKind>): Tree {
     const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
     const { place, limitPlaces = [] } = intent.spec
     return {
       mark,
       spec: intent.spec,
-      main: intent.detail as TreeDetail | undefined,
+      main: intent.detail,
       place: place + intent.id,
       limitPlaces: limitPlaces.map((prefix) => prefix + intent.id),
     }
@@ -68,27 +67,29 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     return tree.spec.politeSignal ? ['polite', 'terminate', 'kill'] : ['terminate', 'kill']
   }
 
-  async create(tree: Tree, _spec: TreeSpec, ctx: CreateCtx): Promise<Created> {
-    const launch = ctx.live as TreeLaunch
+  async create(tree: Tree, _spec: TreeSpec, ctx: CreateCtx<typeof processTreeKind>): Promise<Created<typeof processTreeKind>> {
+    const { live: launch } = ctx
     if (tree.spec.isKept) this.#kept.add(scopeOfResource(tree.mark.resourceId))
     this.#byRlimitTag.set(rlimitTagText(tree.mark), tree.mark)
-    const [stdin, ...others] = launch.stdio
-    const input = typeof stdin === 'object' && 'text' in stdin ? this.#open(stdin) : undefined
-    const streams = others.map((stream) => (typeof stream === 'object' && 'log' in stream ? (ctx.handle(stream.log) as LogHandle) : stream))
-    const child = launch.terminal
-      ? await this.#startInTerminal(tree, launch, launch.terminal, streams as LogHandle[], ctx)
-      : await this.#containment(tree)
-          .start(tree, { ...launch, stdio: [input?.stream ?? stdin, ...streams.map(descriptorOf)] as Stdio[] })
-          .finally(() => input?.close())
-    child.stdin?.end(input?.rest)
+    const child = launch.terminal ? await this.#startInTerminal(tree, launch, launch.terminal, ctx) : await this.#start(tree, ctx)
     const startTime = this.#deps.processes.find(child.pid)?.startTime
-    const handle: LocalTreeHandle = { pid: child.pid, exit: child.exit }
+    const handle = { pid: child.pid, exit: child.exit }
     const { resourceId } = tree.mark
     this.#exits.set(
       resourceId,
       child.exit.then(() => {}),
     )
-    return { handle, ...(startTime !== undefined && { detail: { pid: child.pid, startTime } satisfies TreeDetail }) }
+    return { handle, ...(startTime !== undefined && { detail: { pid: child.pid, startTime } }) }
+  }
+
+  async #start(tree: Tree, { live, handles }: CreateCtx<typeof processTreeKind>): Promise<Child> {
+    const streams = live.streams.map((stream) => (typeof stream === 'object' ? descriptorOf(handles.get(stream.log)) : stream))
+    const input = this.#open(live.stdin)
+    const child = await this.#containment(tree)
+      .start(tree, { ...live, stdio: [input.stream, ...streams] })
+      .finally(() => input.close())
+    child.stdin?.end(input.rest)
+    return child
   }
 
   /**
@@ -98,19 +99,18 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   async #startInTerminal(
     tree: Tree,
     launch: TreeLaunch,
-    { label, stdin }: NonNullable<TreeLaunch['terminal']>,
-    [stdout, stderr]: readonly LogHandle[],
-    ctx: CreateCtx,
+    place: NonNullable<TreeLaunch['terminal']>,
+    { handles }: CreateCtx,
   ): Promise<Child> {
-    const terminal = ctx.handle(label) as Terminal
-    if (!stdout || !stderr) throw new Error('A command in a terminal needs a log for stdout and one for stderr.')
+    const terminal = handles.get(place.label)
+    const streams = { stdin: place.stdin, stdout: handles.get(place.stdout), stderr: handles.get(place.stderr) }
     const containment = this.#containment(tree)
     const isAlive = (pid: number): boolean => this.#deps.processes.find(pid) !== undefined
     const child = await containment.start(tree, {
       ...launch,
       argv: terminal.announced(launch.argv),
       stdio: [],
-      spawn: (command) => terminal.start(command, { stdin, stdout, stderr }),
+      spawn: (command) => terminal.start(command, streams),
     })
     if (!containment.holds(tree, child.pid) && isAlive(child.pid))
       throw new EbbError(
@@ -124,13 +124,14 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
    * Opens an unnamed file (O_TMPFILE) with the text. A program may open `/dev/stdin`, and for Node's pipes, which are sockets, that fails
    * with ENXIO. On a file system without unnamed files a pipe is used.
    */
-  #open({ text, directory }: { readonly text: string; readonly directory: string }): Input {
+  #open(stdin: TreeLaunch['stdin']): Input {
+    if (typeof stdin !== 'object') return { stream: stdin, close: () => {} }
     const { effects } = this.#deps
     try {
-      const fd = effects.openText(directory, text)
-      return { stream: fd, rest: '', close: () => effects.closeFile(fd) }
+      const fd = effects.openText(stdin.directory, stdin.text)
+      return { stream: fd, close: () => effects.closeFile(fd) }
     } catch {
-      return { stream: 'pipe', rest: text, close: () => {} }
+      return { stream: 'pipe', rest: stdin.text, close: () => {} }
     }
   }
 
@@ -183,7 +184,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     return proof
   }
 
-  async *list(owner: Owner): AsyncIterable<Found> {
+  async *list(owner: Owner): AsyncIterable<Found<TreeSpec>> {
     const isWanted = ({ resourceId }: Found): boolean =>
       owner.scopeIds === undefined || owner.scopeIds.has(resourceId.slice(0, resourceId.lastIndexOf('.')))
     const seen = new Set<string>()
@@ -232,9 +233,9 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   }
 }
 
-function descriptorOf(stream: LogHandle | TreeLaunch['stdio'][number]): Stdio | undefined {
-  if (typeof stream !== 'object') return stream
-  return 'fd' in stream ? stream.fd : undefined
+function descriptorOf({ path, fd }: LogHandle): Stdio {
+  if (fd === undefined) throw new Error(`The log ${path} has no pipe for the command; its collector runs in a terminal.`)
+  return fd
 }
 
 /** The tree for the fallback scan, which must find only processes: the gate belongs to the containment that made it. */

@@ -1,20 +1,37 @@
 import { type BigIntStats, existsSync, lstat, readdirSync, readlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { EbbError, errno } from '../../core/model/errors.ts'
-import { isSafeId, scopeOfResource } from '../../core/model/identity.ts'
+import { type Inode, isSafeId, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import { absent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import { type TempFolderSpec, tempFolderOf } from '../../core/ports/temp.ts'
-import { findStat, type Inode, inodeOf, isSame, refused } from '../../host/path.ts'
+import {
+  type CreateCtx,
+  type Created,
+  type Ctx,
+  type Found,
+  type IntentOf,
+  kindName,
+  type Owner,
+  type ResourceKind,
+  type StepEffect,
+} from '../../core/ports/kind.ts'
+import { findStat, inodeOf, isSame, refused } from '../../host/path.ts'
 
 /**
  * The temp folder of one agent, in the temp folder of the system. Its name cannot be guessed, so no other program makes it first, and its
  * inode needs no record before it is complete. A symlink to it in the home is made before it and never followed. When the database is lost,
  * the folder is found by this symlink, without a search of the system's temp folder.
  */
+export interface TempFolderSpec {
+  readonly installation: string
+  /** The system's folder for temporary files at the time of the launch. The system may use another folder by now. */
+  readonly base: string
+}
+
+export const tempFolderKind = kindName<{ spec: TempFolderSpec; detail: Inode }>('temp-folder')
+
 export interface TempFolderRef {
   readonly id: string
   readonly path: string
@@ -34,8 +51,8 @@ export interface TempFolderDeps {
 const suffix = '.temp'
 const separator = '~'
 
-export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRef> {
-  readonly kind = 'temp-folder'
+export class TempFolderKind implements ResourceKind<typeof tempFolderKind, TempFolderRef> {
+  readonly kind = tempFolderKind
   readonly outlivesPower = true
   readonly #deps: TempFolderDeps
   /** Ids of folders whose path was taken when they were created. What is there does not belong to Ebb and is left alone. */
@@ -48,9 +65,9 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
     this.#deps = deps
   }
 
-  name({ id, incarnation, spec, detail }: Pick<Intent<TempFolderSpec>, 'id' | 'incarnation' | 'spec' | 'detail'>): TempFolderRef {
+  name({ id, incarnation, spec, detail }: IntentOf<typeof tempFolderKind>): TempFolderRef {
     const symlink = join(this.#deps.directory, `${incarnation}${separator}${id}${suffix}`)
-    return { id, path: tempFolderOf(spec.base, scopeOfResource(id)), symlink, inode: detail as Inode | undefined }
+    return { id, path: tempFolderOf(spec.base, scopeOfResource(id)), symlink, inode: detail }
   }
 
   describe(ref: TempFolderRef): string {
@@ -61,7 +78,7 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
     return ['kill']
   }
 
-  async create(ref: TempFolderRef, _spec: TempFolderSpec, _ctx: CreateCtx): Promise<Created> {
+  async create(ref: TempFolderRef, _spec: TempFolderSpec, _ctx: CreateCtx): Promise<Created<typeof tempFolderKind>> {
     const { effects } = this.#deps
     this.#hasMade = true
     effects.point(ref.symlink, ref.path)
@@ -118,7 +135,7 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
     return seen.proof
   }
 
-  async *list(owner: Owner): AsyncIterable<Found> {
+  async *list(owner: Owner): AsyncIterable<Found<TempFolderSpec>> {
     const { directory, host } = this.#deps
     // A process that has created no temp folder has none to list. Skipping the listing keeps `ebb exec` fast.
     if (owner.incarnation === host.incarnationId && !this.#hasMade) return
@@ -132,9 +149,18 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
       const base = path === undefined ? undefined : dirname(path)
       // A symlink that does not name the folder of its own id was not made by Ebb.
       if (path === undefined || base === undefined || path !== tempFolderOf(base, scopeOfResource(id))) continue
-      yield { resourceId: id, incarnation, name: path, spec: { installation: owner.installation, base } satisfies TempFolderSpec }
+      yield { resourceId: id, incarnation, name: path, spec: { installation: owner.installation, base } }
     }
   }
+}
+
+/**
+ * The path of a scope's temp folder. It is short, because programs create sockets in it, and a socket's path has at most 108 bytes
+ * (unix(7)), on macOS 104. It contains all 122 random bits of the id, so it cannot be guessed.
+ */
+export function tempFolderOf(base: string, scopeId: string): string {
+  const isUuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(scopeId)
+  return join(base, `ebb-${isUuid ? Buffer.from(scopeId.replaceAll('-', ''), 'hex').toString('base64url') : scopeId}`)
 }
 
 /**

@@ -1,19 +1,21 @@
 import { lstatSync } from 'node:fs'
 import { errno } from '../../core/model/errors.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
+import { absent, type Presence, type Proof, present } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import type { Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import type { ToolLeftoversSpec } from '../../core/ports/temp.ts'
-import { type FileVersion, type Leftover, versionOf } from './sighted.ts'
+import { type Created, type Ctx, type IntentOf, kindName, type ResourceKind, type StepEffect } from '../../core/ports/kind.ts'
+import { type FileVersion, type Leftover, type ToolLeftoversSpec, versionOf } from './sighted.ts'
+
+/** The stored name is older than the word "tool leftovers". */
+export const toolLeftoversKind = kindName<{ spec: ToolLeftoversSpec }>('traces')
 
 /**
  * Tool leftovers: files that an agent program writes in folders of the user, removes when it ends normally, and leaves when it is killed.
  * Ebb makes none of them. It removes only files that contain a mark of the agent (G10). Conversations belong to the user and are not
  * leftovers.
  */
-export class ToolLeftoversKind implements ResourceKind<ToolLeftoversSpec, ToolLeftoversSpec> {
-  readonly kind = 'traces'
+export class ToolLeftoversKind implements ResourceKind<typeof toolLeftoversKind, ToolLeftoversSpec> {
+  readonly kind = toolLeftoversKind
   readonly outlivesPower = true
   readonly #effects: Effects
 
@@ -21,7 +23,7 @@ export class ToolLeftoversKind implements ResourceKind<ToolLeftoversSpec, ToolLe
     this.#effects = effects
   }
 
-  name({ spec }: Pick<Intent<ToolLeftoversSpec>, 'spec'>): ToolLeftoversSpec {
+  name({ spec }: IntentOf<typeof toolLeftoversKind>): ToolLeftoversSpec {
     return spec
   }
 
@@ -33,7 +35,7 @@ export class ToolLeftoversKind implements ResourceKind<ToolLeftoversSpec, ToolLe
     return ['kill']
   }
 
-  async create(): Promise<Created> {
+  async create(): Promise<Created<typeof toolLeftoversKind>> {
     return {}
   }
 
@@ -55,7 +57,7 @@ export class ToolLeftoversKind implements ResourceKind<ToolLeftoversSpec, ToolLe
   }
 
   /** Lists nothing: folders of users are not searched without a record. Leftovers are found through the ledger. */
-  async *list(): AsyncIterable<Found> {}
+  async *list(): AsyncIterable<never> {}
 
   /** Loads the search on first use, because `ebb exec` does not need it and must start fast. */
   async #find(spec: ToolLeftoversSpec, { signal }: Ctx): Promise<readonly Leftover[]> {

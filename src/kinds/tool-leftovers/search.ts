@@ -2,8 +2,8 @@ import { constants, promises as files, type Stats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EbbError, errno } from '../../core/model/errors.ts'
-import type { ToolLeftoversSpec, TracePlace } from '../../core/ports/temp.ts'
-import { type FileVersion, type Leftover, versionOf } from './sighted.ts'
+import type { TracePlace } from '../../core/ports/provider.ts'
+import { type FileVersion, type Leftover, type ToolLeftoversSpec, versionOf } from './sighted.ts'
 
 /** Finds the files that contain a mark, in folders of the user. It follows no symlink, reads only candidates, and changes nothing. */
 
@@ -76,7 +76,7 @@ async function kinOf(
     const stat = await statOf(path)
     if (!isCandidate(stat, 0)) continue
     const text = await textOf(path)
-    if (shared.every((part) => text.includes(part as string))) found.push({ path, version: versionOf(stat) })
+    if (shared.every((part) => part !== undefined && text.includes(part))) found.push({ path, version: versionOf(stat) })
   }
   return found
 }

@@ -1,4 +1,16 @@
 import type { Stats } from 'node:fs'
+import type { TracePlace } from '../../core/ports/provider.ts'
+
+export interface ToolLeftoversSpec {
+  readonly places: readonly TracePlace[]
+  /** A file is ours when it contains one of these texts, which cannot be guessed. */
+  readonly marks: readonly string[]
+  /**
+   * By the wall clock. A file changed before this is older than the agent. The limit saves reading the thousands of older files that a user
+   * may have.
+   */
+  readonly sinceMs: number
+}
 
 /** A file at the time when it was read. */
 export interface FileVersion {

@@ -2,23 +2,22 @@ import type { Policy } from '../../core/model/close-request.ts'
 import { EbbError, sentence } from '../../core/model/errors.ts'
 import { chainTag, containerTag, environmentTagName, isSafeId, type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import { absent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import { logLabels } from '../../core/ports/agent-log.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import { type LogHandle, logLabels } from '../../core/ports/process.ts'
+import type { CreateCtx, Created, Ctx, Found, IntentOf, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { copyOutput } from './copy.ts'
 import { statusOf } from './daemon.ts'
 import type { Followers } from './follower.ts'
 import {
+  type ContainerDetail,
   type ContainerHandle,
-  type ContainerLive,
   type ContainerSpec,
+  containerKind,
   containerLabels,
-  type DaemonMark,
   type Docker,
   type DockerQueries,
-  type OutputPaths,
   type SeenContainer,
 } from './ports.ts'
 import { markOf, requireSame } from './same-daemon.ts'
@@ -28,16 +27,6 @@ import { markOf, requireSame } from './same-daemon.ts'
  * its end is observed while its output can still be copied. A container is identified by its labels, never by its name: a foreign container
  * may have the same name, and an own one may be renamed (G10).
  */
-
-export const container = 'container'
-
-/** What the ledger records before the container is ordered. From then on the container may exist. */
-interface ContainerDetail {
-  readonly paths?: OutputPaths
-  readonly daemon?: DaemonMark
-  /** The id that the daemon assigned. Absent until the daemon has answered. */
-  readonly id?: string
-}
 
 export interface ContainerRef extends ContainerSpec {
   readonly mark: Mark
@@ -70,8 +59,8 @@ export const patienceMs = 60_000
 /** The daemon refused the order: nothing was created, and nothing will be. */
 const refusals: ReadonlySet<number | undefined> = new Set([400, 404, 409])
 
-export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> {
-  readonly kind = container
+export class ContainerKind implements ResourceKind<typeof containerKind, ContainerRef> {
+  readonly kind = containerKind
   readonly outlivesPower = true
   readonly isRemote = true
   /**
@@ -89,9 +78,9 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     this.#deps = deps
   }
 
-  name(intent: Intent<ContainerSpec>): ContainerRef {
+  name(intent: IntentOf<typeof containerKind>): ContainerRef {
     const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
-    return { ...intent.spec, mark, name: `ebb-${intent.id}`, detail: intent.detail as ContainerDetail | undefined }
+    return { ...intent.spec, mark, name: `ebb-${intent.id}`, detail: intent.detail }
   }
 
   describe({ name, image }: ContainerRef): string {
@@ -102,10 +91,10 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     return ['kill']
   }
 
-  async create(ref: ContainerRef, _spec: ContainerSpec, ctx: CreateCtx): Promise<Created> {
+  async create(ref: ContainerRef, _spec: ContainerSpec, ctx: CreateCtx<typeof containerKind>): Promise<Created<typeof containerKind>> {
     const { docker, queries, inheritedTag } = this.#deps
-    const { env, ...live } = ctx.live as ContainerLive
-    const [stdout, stderr] = logLabels.map((label) => (ctx.handle(label) as LogHandle | undefined)?.path)
+    const { env, ...live } = ctx.live
+    const [stdout, stderr] = logLabels.map((label) => ctx.handles.find(label)?.path)
     const daemon = await markOf(queries)
     const detail: ContainerDetail = {
       ...(stdout !== undefined && stderr !== undefined && { paths: { stdout, stderr } }),
@@ -120,7 +109,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
         labels: labelsOf(ref),
         env: { ...env, [environmentTagName]: chainTag(inheritedTag, containerTag(ref.mark)) },
       })
-      return { detail: { ...detail, id } satisfies ContainerDetail, handle: this.#handle(ref, id, detail) }
+      return { detail: { ...detail, id }, handle: this.#handle(ref, id, detail) }
     } catch (error) {
       if (!refusals.has(statusOf(error))) throw error
       this.#settled.add(ref.mark.resourceId)
@@ -249,7 +238,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     return seen.proof
   }
 
-  async *list(owner: Owner, { signal }: Ctx): AsyncIterable<Found> {
+  async *list(owner: Owner, { signal }: Ctx): AsyncIterable<Found<ContainerSpec>> {
     const { installation, incarnation, scope, resource } = containerLabels
     const wanted = {
       [installation]: owner.installation,
@@ -258,8 +247,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     for (const { name, labels } of await this.#deps.queries.list(wanted, signal)) {
       const resourceId = labels[resource] ?? ''
       if (!isSafeId(resourceId) || (owner.scopeIds && !owner.scopeIds.has(labels[scope] ?? ''))) continue
-      const spec: ContainerSpec = { installation: owner.installation, image: 'unknown' }
-      yield { resourceId, incarnation: labels[incarnation] ?? '', name, spec }
+      yield { resourceId, incarnation: labels[incarnation] ?? '', name, spec: { installation: owner.installation, image: 'unknown' } }
     }
   }
 }

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { EbbError, errno, sentence } from '../../core/model/errors.ts'
 import type { OnLoss } from '../../core/model/resource.ts'
-import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
+import { type Planned, planned } from '../../core/ports/kind.ts'
 import type { Placement, SettingCheck } from '../../core/ports/placement.ts'
 import { type ProcessLaunch, type TreeMember, treeLabel } from '../../core/ports/process.ts'
 import type { PlacementParts } from '../definition.ts'
@@ -15,11 +15,12 @@ import { ContainerKind } from './kind.ts'
 import {
   type ContainerLive,
   type ContainerMount,
-  type ContainerRunLive,
   type ContainerRunSpec,
   type ContainerSpec,
+  containerKind,
   containerLabel,
   containerLabels,
+  containerRunKind,
   type DockerQueries,
 } from './ports.ts'
 import { queriesOf } from './queries.ts'
@@ -71,10 +72,7 @@ export function openDocker(options: DockerOptions, parts: PlacementParts): Place
     followers: new Followers({ effects, queries, clock }),
     missedEnds: new Set<string>(),
   }
-  const kinds = [
-    new ContainerKind({ ...shared, inheritedTag, mostBytes: limitBytes }),
-    new ContainerRunKind(shared),
-  ] as readonly ResourceKind[]
+  const kinds = [new ContainerKind({ ...shared, inheritedTag, mostBytes: limitBytes }), new ContainerRunKind(shared)]
   const settings = { ...options, dockerImage: options.dockerImage ?? '', environment }
   const deps: DockerPlacementDeps = { settings, host: daemon.place.host, context, queries, isOfContainer }
   return {
@@ -102,14 +100,14 @@ function planDocker(context: LaunchContext, settings: DockerSettings, scopeId: s
     program: basename(launch.argv[0] ?? ''),
     ...(launch.politeSignal && { politeSignal: launch.politeSignal }),
   }
-  const input: ContainerRunLive = { input: typeof launch.stdin === 'object' ? launch.stdin.text : '' }
+  const input = { input: typeof launch.stdin === 'object' ? launch.stdin.text : '' }
   const names = files.map(({ label }) => label)
   const plan: readonly Planned[] = [
     ...files,
-    { label: containerLabel, kind: 'container', spec, live: liveOf(context, settings, scopeId, launch), dependsOn: names },
-    { label: treeLabel, kind: 'container-run', spec: run, live: input, dependsOn: [...names, containerLabel] },
+    planned({ label: containerLabel, kind: containerKind, spec, live: liveOf(context, settings, scopeId, launch), dependsOn: names }),
+    planned({ label: treeLabel, kind: containerRunKind, spec: run, live: input, dependsOn: [...names, containerLabel] }),
   ]
-  return plan.map((planned) => ({ ...planned, onLoss }))
+  return plan.map((resource) => ({ ...resource, onLoss }))
 }
 
 function liveOf(context: LaunchContext, settings: DockerSettings, scopeId: string, launch: ProcessLaunch): ContainerLive {

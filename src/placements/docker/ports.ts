@@ -1,3 +1,7 @@
+import { label } from '../../core/ports/handles.ts'
+import { kindName } from '../../core/ports/kind.ts'
+import type { TreeHandle } from '../../core/ports/process.ts'
+
 /** The Docker daemon, as the placement `docker` uses it. `Docker` changes something there; `DockerQueries` only reads. */
 
 /** Everything needed to create a container, including secrets, which the ledger may not hold. */
@@ -114,9 +118,6 @@ export const containerLabels = {
   resource: 'ebb.resource',
 } as const
 
-/** The label of the container in a launch plan. */
-export const containerLabel = 'container'
-
 /** A container in the ledger: enough to find it again, and nothing that could be secret. */
 export interface ContainerSpec {
   readonly installation: string
@@ -139,6 +140,20 @@ export interface ContainerHandle {
   readonly daemon: DaemonMark | undefined
 }
 
+/** What the ledger records before the container is ordered. From then on the container may exist. */
+export interface ContainerDetail {
+  readonly paths?: OutputPaths
+  readonly daemon?: DaemonMark
+  /** The id that the daemon assigned. Absent until the daemon has answered. */
+  readonly id?: string
+}
+
+export const containerKind = kindName<{ spec: ContainerSpec; live: ContainerLive; detail: ContainerDetail; handle: ContainerHandle }>(
+  'container',
+)
+
+export const containerLabel = label<ContainerHandle>('container')
+
 /** Identifies a daemon. A container that another daemon does not know may still exist. */
 export interface DaemonMark {
   readonly identity: string
@@ -157,3 +172,21 @@ export interface ContainerRunSpec {
 export interface ContainerRunLive {
   readonly input: string
 }
+
+/** What the ledger records before the start, and once the container runs. */
+export interface ContainerRunDetail {
+  /** The container's id. */
+  readonly id?: string
+  readonly daemon?: DaemonMark
+  /** The pid of the main process, when it is on this host. */
+  readonly pid?: number
+  /** True while a part of the input is only in the memory of the supervisor. That part is lost when the supervisor is lost. */
+  readonly isBeingTold?: boolean
+}
+
+export const containerRunKind = kindName<{
+  spec: ContainerRunSpec
+  live: ContainerRunLive
+  detail: ContainerRunDetail
+  handle: TreeHandle
+}>('container-run')

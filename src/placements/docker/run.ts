@@ -1,22 +1,22 @@
 import { EbbError, sentence } from '../../core/model/errors.ts'
 import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
+import { absent, type Presence, type Proof, present } from '../../core/model/resource.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Effects, Exit } from '../../core/ports/effects.ts'
-import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { Label } from '../../core/ports/handles.ts'
+import type { CreateCtx, Created, Ctx, IntentOf, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { type TreeHandle, treeLabel } from '../../core/ports/process.ts'
 import { statusOf } from './daemon.ts'
 import { ExitWatch, exitOf, unknownExit, type Watched } from './exit-watch.ts'
 import { type Followers, isRunning } from './follower.ts'
 import { patienceMs } from './kind.ts'
 import {
-  type ContainerHandle,
-  type ContainerRunLive,
+  type ContainerRunDetail,
   type ContainerRunSpec,
   containerLabel,
   containerLabels,
-  type DaemonMark,
+  containerRunKind,
   type Docker,
   type DockerQueries,
   type InputTransfer,
@@ -32,20 +32,9 @@ import { inTime, isDoneIn } from './waits.ts'
  * (pid_namespaces(7)).
  */
 
-export const containerRun = 'container-run'
-
-export interface ContainerRunRef extends ContainerRunSpec {
+export interface ContainerRunRef extends ContainerRunSpec, ContainerRunDetail {
   readonly mark: Mark
-  /** Recorded before the start: the container's id, and its daemon. */
-  readonly id?: string
-  readonly daemon?: DaemonMark
-  /** The pid of the main process, when it is on this host. */
-  readonly pid?: number
-  /** True while a part of the input is only in the memory of the supervisor. That part is lost when the supervisor is lost. */
-  readonly isBeingTold?: boolean
 }
-
-type RunDetail = Pick<ContainerRunRef, 'id' | 'daemon' | 'pid' | 'isBeingTold'>
 
 export interface ContainerRunDeps {
   readonly docker: Docker
@@ -73,10 +62,9 @@ const directKillMs = 2_000
  */
 const hostRuntimes = /^(runc|crun|io\.containerd\.runc\.v\d+)$/
 
-export class ContainerRunKind implements ResourceKind<ContainerRunSpec, ContainerRunRef> {
-  readonly kind = containerRun
+export class ContainerRunKind implements ResourceKind<typeof containerRunKind, ContainerRunRef> {
+  readonly kind = containerRunKind
   readonly runsAgent = true
-  readonly planLabel = treeLabel
   readonly outlivesPower = true
   readonly isRemote = true
   /** To register the wait for the exit, attach and start, each with its own timeout (docker.ts), and to send the input and observe. */
@@ -90,9 +78,13 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     this.#deps = deps
   }
 
-  name(intent: Intent<ContainerRunSpec>): ContainerRunRef {
+  planLabel(): Label<TreeHandle> {
+    return treeLabel
+  }
+
+  name(intent: IntentOf<typeof containerRunKind>): ContainerRunRef {
     const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
-    return { ...intent.spec, mark, ...(intent.detail as RunDetail | undefined) }
+    return { ...intent.spec, mark, ...intent.detail }
   }
 
   /** The description does not contain the container's id, because a run is also described before its container exists. */
@@ -108,15 +100,19 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     return [...known.filter(isReached), 'kill']
   }
 
-  async create(ref: ContainerRunRef, _spec: ContainerRunSpec, ctx: CreateCtx): Promise<Created> {
+  async create(
+    ref: ContainerRunRef,
+    _spec: ContainerRunSpec,
+    ctx: CreateCtx<typeof containerRunKind>,
+  ): Promise<Created<typeof containerRunKind>> {
     const { docker, queries, followers } = this.#deps
-    const { id, paths, mostBytes, daemon } = ctx.handle(containerLabel) as ContainerHandle
+    const { id, paths, mostBytes, daemon } = ctx.handles.get(containerLabel)
     const watch = this.#watch(ref, { id, daemon, isFresh: true })
-    const recorded: RunDetail = { id, ...(daemon && { daemon }) }
-    await Promise.all([ctx.record({ ...recorded, isBeingTold: true } satisfies RunDetail), inTime(ctx.clock, registerMs, watch.registered)])
+    const recorded: ContainerRunDetail = { id, ...(daemon && { daemon }) }
+    await Promise.all([ctx.record({ ...recorded, isBeingTold: true }), inTime(ctx.clock, registerMs, watch.registered)])
     let transfer: InputTransfer
     try {
-      transfer = await docker.start(id, (ctx.live as ContainerRunLive).input, ctx.signal)
+      transfer = await docker.start(id, ctx.live.input, ctx.signal)
     } catch (error) {
       throw refusalOf(ref, error)
     }
@@ -125,11 +121,11 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     const seen = queries.isLocal ? queries.inspect(id).catch(() => undefined) : undefined
     const isInputSent = await isDoneIn(ctx.clock, inputMs, transfer.done)
     const pid = (await seen)?.pid
-    const known: RunDetail = { ...recorded, ...(pid !== undefined && { pid }) }
+    const known: ContainerRunDetail = { ...recorded, ...(pid !== undefined && { pid }) }
     // Swallowed: when the ledger does not record that all input was sent, a later adoption assumes that the input is incomplete.
     if (!isInputSent) void transfer.done.then(() => ctx.record(known)).catch(() => {})
     const handle: TreeHandle = { exit: watch.exit, ...(pid !== undefined && { pid }) }
-    return { detail: isInputSent ? known : ({ ...known, isBeingTold: true } satisfies RunDetail), handle }
+    return { detail: isInputSent ? known : { ...known, isBeingTold: true }, handle }
   }
 
   async resume(ref: ContainerRunRef): Promise<TreeHandle> {
@@ -256,7 +252,7 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
   }
 
   /** Lists nothing: the kind `container` lists every container with Ebb's labels. */
-  async *list(): AsyncIterable<Found> {}
+  async *list(): AsyncIterable<never> {}
 }
 
 /** The container that was started. When its id is not in the ledger, it is the oldest one with the labels; lists are newest first. */

@@ -1,11 +1,20 @@
 import { EbbError } from '../../core/model/errors.ts'
 import type { Mark } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present, unsettled } from '../../core/model/resource.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import { addressLabel } from '../../core/ports/runner.ts'
+import { absent, type Presence, type Proof, present, unsettled } from '../../core/model/resource.ts'
+import {
+  type CreateCtx,
+  type Created,
+  type Ctx,
+  type Found,
+  type IntentOf,
+  kindName,
+  type Owner,
+  type ResourceKind,
+  type StepEffect,
+} from '../../core/ports/kind.ts'
 import { type Aws, type AwsQueries, isAwsTrouble, type ObjectSeen } from './aws.ts'
-import type { TaskHandle } from './ecs-task.ts'
+import { taskLabel } from './ecs-task.ts'
 import { holderOf, leaseAt, leaseCluster, leasesOf, leaseTask } from './leases.ts'
 import { isOwn, metadataNames, metadataOf, ownedMark } from './mark.ts'
 import { delay, jittered, wasNotCarriedOut } from './patience.ts'
@@ -19,12 +28,14 @@ import { type AwsTimes, createBudgetMs, settleMarginMs } from './times.ts'
  * state is unknown, is left alone and fails the launch.
  */
 
-/** What the ledger records before the lease is written. */
-interface LeaseDetail {
-  readonly address: string
+/** What the ledger records before the lease is written. Empty when the only write was refused. */
+export interface LeaseDetail {
+  readonly address?: string
   /** True when S3 confirmed the write. Until then a write may still be in progress. */
-  readonly isMade: boolean
+  readonly isMade?: boolean
 }
+
+export const addressLeaseKind = kindName<{ spec: LeaseSpec; detail: LeaseDetail }>('address-lease')
 
 export interface LeaseRef extends LeaseSpec {
   readonly mark: Mark
@@ -43,8 +54,8 @@ export interface LeaseDeps {
 /** Attempts to write a lease when several writers compete for one address. */
 const mostAttempts = 6
 
-export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
-  readonly kind = 'address-lease'
+export class AddressLeaseKind implements ResourceKind<typeof addressLeaseKind, LeaseRef> {
+  readonly kind = addressLeaseKind
   readonly outlivesPower = true
   readonly isRemote = true
   readonly goesLast = true
@@ -59,9 +70,9 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     this.#unconfirmed = new Unconfirmed(deps.times.settleMs)
   }
 
-  name(intent: Intent<LeaseSpec>): LeaseRef {
+  name(intent: IntentOf<typeof addressLeaseKind>): LeaseRef {
     const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
-    const detail = intent.detail as LeaseDetail | undefined
+    const { detail } = intent
     const address = detail?.address ?? intent.spec.address
     return { ...intent.spec, mark, isMade: detail?.isMade ?? true, ...(address !== undefined && { address }) }
   }
@@ -79,10 +90,10 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     return isMade ? 0 : this.#deps.times.settleMs + settleMarginMs
   }
 
-  async create(ref: LeaseRef, _spec: LeaseSpec, ctx: CreateCtx): Promise<Created> {
-    const { address, arn, cluster } = ctx.handle(addressLabel) as TaskHandle
-    await ctx.record({ address, isMade: false } satisfies LeaseDetail)
-    const made: Created = { detail: { address, isMade: true } satisfies LeaseDetail }
+  async create(ref: LeaseRef, _spec: LeaseSpec, ctx: CreateCtx<typeof addressLeaseKind>): Promise<Created<typeof addressLeaseKind>> {
+    const { address, arn, cluster } = ctx.handles.get(taskLabel)
+    await ctx.record({ address, isMade: false })
+    const made = { detail: { address, isMade: true } }
     const call = { signal: ctx.signal, clock: ctx.clock, letsAnswer: true } as const
     const object = leaseAt(ref, address)
     const metadata = { ...metadataOf(ref.mark), [leaseTask]: arn, [leaseCluster]: cluster }
@@ -160,18 +171,17 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
   }
 
   /** Lists leases for the reaper only. A close reads the address from the ledger, where it was recorded before the lease was written. */
-  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
+  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found<LeaseSpec>> {
     const { queries, place, installation } = this.#deps
     if (owner.scopeIds || !place) return
     for (const { address, seen } of await leasesOf(queries, place, installation, ctx)) {
       const mark = ownedMark(owner, seen.metadata)
       if (!mark) continue
-      const spec: LeaseSpec = { ...place, installation, address }
       yield {
         resourceId: mark.resourceId,
         incarnation: mark.incarnation,
         name: `s3://${place.bucket}/${place.prefix}/leases/${address}`,
-        spec,
+        spec: { ...place, installation, address },
       }
     }
   }

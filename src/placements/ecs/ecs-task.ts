@@ -1,9 +1,20 @@
 import { EbbError, sentence } from '../../core/model/errors.ts'
 import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present, unknown, unsettled } from '../../core/model/resource.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import type { AddressHandle } from '../../core/ports/runner.ts'
+import { absent, type Presence, type Proof, present, unknown, unsettled } from '../../core/model/resource.ts'
+import { label } from '../../core/ports/handles.ts'
+import {
+  type CreateCtx,
+  type Created,
+  type Ctx,
+  type Found,
+  type IntentOf,
+  kindName,
+  type Owner,
+  type ResourceKind,
+  type StepEffect,
+} from '../../core/ports/kind.ts'
+import type { AddressHandle } from '../remote/ports.ts'
 import { type Aws, type AwsQueries, isAwsTrouble, type TaskSeen } from './aws.ts'
 import { isOwn, ownedMark, startedBy, tagsOf, tokenOf } from './mark.ts'
 import { delay, jittered, untilAbsent, wasNotCarriedOut } from './patience.ts'
@@ -18,7 +29,7 @@ import { type AwsTimes, createBudgetMs, stopPatienceMs } from './times.ts'
  */
 
 /** What the ledger records about the task. Without a record, RunTask was never called, because the record is written before the call. */
-interface TaskDetail {
+export interface TaskDetail {
   /** False once ECS has answered that it started no task. */
   readonly isAsked: boolean
   readonly arn?: string
@@ -36,6 +47,9 @@ export interface TaskHandle extends AddressHandle {
   readonly region?: string
 }
 
+export const ecsTaskKind = kindName<{ spec: TaskSpec; detail: TaskDetail; handle: TaskHandle }>('ecs-task')
+export const taskLabel = label<TaskHandle>('task')
+
 export interface EcsTaskDeps {
   readonly aws: Aws
   readonly queries: AwsQueries
@@ -45,8 +59,8 @@ export interface EcsTaskDeps {
   readonly settings: Omit<TaskSpec, 'installation' | 'arn'>
 }
 
-export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
-  readonly kind = 'ecs-task'
+export class EcsTaskKind implements ResourceKind<typeof ecsTaskKind, TaskRef> {
+  readonly kind = ecsTaskKind
   readonly outlivesPower = true
   readonly isRemote = true
   readonly createBudgetMs = createBudgetMs
@@ -58,9 +72,9 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
     this.#settling = new Settling(deps.times.settleMs)
   }
 
-  name(intent: Intent<TaskSpec>): TaskRef {
+  name(intent: IntentOf<typeof ecsTaskKind>): TaskRef {
     const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
-    const detail = intent.detail as TaskDetail | undefined
+    const { detail } = intent
     const arn = detail?.arn ?? intent.spec.arn
     return { ...intent.spec, mark, isAsked: detail?.isAsked === true || arn !== undefined, ...(arn !== undefined && { arn }) }
   }
@@ -78,17 +92,17 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
     return stopPatienceMs
   }
 
-  async create(ref: TaskRef, spec: TaskSpec, ctx: CreateCtx): Promise<Created> {
-    await ctx.record({ isAsked: true } satisfies TaskDetail)
+  async create(ref: TaskRef, spec: TaskSpec, ctx: CreateCtx<typeof ecsTaskKind>): Promise<Created<typeof ecsTaskKind>> {
+    await ctx.record({ isAsked: true })
     const { cluster, region, taskDefinition, subnets, securityGroups, assignPublicIp } = spec
     const order = { cluster, taskDefinition, subnets, securityGroups, assignPublicIp, ...(region !== undefined && { region }) }
     const identity = { clientToken: tokenOf(ref.mark), startedBy: startedBy(scopeOfResource(ref.mark.resourceId)), tags: tagsOf(ref.mark) }
     const call = { signal: ctx.signal, clock: ctx.clock, letsAnswer: true } as const
     const { arn } = await this.#deps.aws.runTask({ ...order, ...identity }, call).catch((error: unknown) => refused(error, ctx))
-    await ctx.record({ isAsked: true, arn } satisfies TaskDetail)
+    await ctx.record({ isAsked: true, arn })
     const address = await this.#untilRunning({ ...ref, arn }, ctx)
-    const handle: TaskHandle = { address, arn, cluster, ...(region !== undefined && { region }) }
-    return { handle, detail: { isAsked: true, arn, address } satisfies TaskDetail }
+    const handle = { address, arn, cluster, ...(region !== undefined && { region }) }
+    return { handle, detail: { isAsked: true, arn, address } }
   }
 
   async #untilRunning(ref: TaskRef & { readonly arn: string }, ctx: Ctx): Promise<string> {
@@ -151,20 +165,20 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
     return await untilAbsent(this, ref, this.#deps.times, ctx)
   }
 
-  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
+  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found<TaskSpec>> {
     const { queries, settings, installation } = this.#deps
     for (const task of await findRunning(queries, settings, owner.scopeIds, ctx)) {
       const mark = task.status === 'STOPPED' ? undefined : ownedMark(owner, task.tags)
       if (!mark) continue
-      const spec: TaskSpec = { ...settings, installation, arn: task.arn }
-      yield { resourceId: mark.resourceId, incarnation: mark.incarnation, name: task.arn, spec }
+      const { resourceId, incarnation } = mark
+      yield { resourceId, incarnation, name: task.arn, spec: { ...settings, installation, arn: task.arn } }
     }
   }
 }
 
 /** Handles a failed call of RunTask. When the only attempt was refused, the ledger records that there is no task to search for. */
-async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
-  if (wasNotCarriedOut(error)) await ctx.record({ isAsked: false } satisfies TaskDetail)
+async function refused(error: unknown, ctx: CreateCtx<typeof ecsTaskKind>): Promise<never> {
+  if (wasNotCarriedOut(error)) await ctx.record({ isAsked: false })
   if (!isAwsTrouble(error, 'refused', 'denied', 'credentials')) throw error
   throw new EbbError('launch_failed', sentence(error), { cause: error })
 }

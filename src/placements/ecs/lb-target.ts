@@ -1,11 +1,20 @@
 import { EbbError } from '../../core/model/errors.ts'
 import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present, unsettled } from '../../core/model/resource.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import { addressLabel } from '../../core/ports/runner.ts'
+import { absent, type Presence, type Proof, present, unsettled } from '../../core/model/resource.ts'
+import {
+  type CreateCtx,
+  type Created,
+  type Ctx,
+  type Found,
+  type IntentOf,
+  kindName,
+  type Owner,
+  type ResourceKind,
+  type StepEffect,
+} from '../../core/ports/kind.ts'
 import type { Aws, AwsQueries, Cluster, Target, TargetSeen, TaskSeen } from './aws.ts'
-import type { TaskHandle } from './ecs-task.ts'
+import { ecsTaskKind, type TaskHandle, taskLabel } from './ecs-task.ts'
 import { afterLease, leaseAt, leasesOf } from './leases.ts'
 import { isOfScope, metadataNames, ownedMark } from './mark.ts'
 import { delay, jittered, untilAbsent, wasNotCarriedOut } from './patience.ts'
@@ -19,15 +28,17 @@ import { type AwsTimes, createBudgetMs } from './times.ts'
  * task that has the address. When the address belongs to another task by now, the target is not touched (G10).
  */
 
-/** What the ledger records before the target is registered. */
-interface TargetDetail {
-  readonly address: string
-  readonly arn: string
+/** What the ledger records before the target is registered. Empty when the only registration was refused. */
+export interface TargetDetail {
+  readonly address?: string
+  readonly arn?: string
   /** The deregistration delay of the target group, in which open connections may end. */
-  readonly drainMs: number
+  readonly drainMs?: number
   /** True when the load balancer confirmed the registration. Until then the call may still be in progress. */
-  readonly isRegistered: boolean
+  readonly isRegistered?: boolean
 }
+
+export const lbTargetKind = kindName<{ spec: TargetSpec; detail: TargetDetail }>('lb-target')
 
 export interface TargetRef extends TargetSpec {
   readonly mark: Mark
@@ -50,15 +61,15 @@ const usualDrainMs = 300_000
 /** The time that is added to the deregistration delay, because draining takes a moment longer. */
 const marginMs = 30_000
 
-export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
-  readonly kind = 'lb-target'
+export class LbTargetKind implements ResourceKind<typeof lbTargetKind, TargetRef> {
+  readonly kind = lbTargetKind
   readonly outlivesPower = true
   readonly isRemote = true
   /**
    * Draining targets get no new connections, but may drain for minutes. So a forced close stops the task while the target drains. The lease
    * stays until the target is gone, because the address is in use until then.
    */
-  readonly yieldsByForceTo = ['ecs-task']
+  readonly yieldsByForceTo = [ecsTaskKind]
   readonly createBudgetMs = createBudgetMs
   readonly #deps: TargetDeps
   readonly #unconfirmed: Unconfirmed
@@ -68,10 +79,9 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
     this.#unconfirmed = new Unconfirmed(deps.times.settleMs)
   }
 
-  name(intent: Intent<TargetSpec>): TargetRef {
+  name(intent: IntentOf<typeof lbTargetKind>): TargetRef {
     const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
-    const detail = intent.detail as TargetDetail | undefined
-    return { drainMs: usualDrainMs, isRegistered: true, ...intent.spec, ...detail, mark }
+    return { drainMs: usualDrainMs, isRegistered: true, ...intent.spec, ...intent.detail, mark }
   }
 
   describe({ address, port, group, mark }: TargetRef): string {
@@ -87,17 +97,17 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
     return drainMs + marginMs + (isRegistered ? 0 : this.#deps.times.settleMs)
   }
 
-  async create(_ref: TargetRef, { group, port }: TargetSpec, ctx: CreateCtx): Promise<Created> {
-    const task = ctx.handle(addressLabel) as TaskHandle
+  async create(_ref: TargetRef, { group, port }: TargetSpec, ctx: CreateCtx<typeof lbTargetKind>): Promise<Created<typeof lbTargetKind>> {
+    const task = ctx.handles.get(taskLabel)
     const { address, arn } = task
     const drainMs = await this.#deps.queries.deregistrationDelayMs(group, ctx)
-    const detail: TargetDetail = { address, arn, drainMs, isRegistered: false }
+    const detail = { address, arn, drainMs, isRegistered: false }
     await ctx.record(detail)
     const target: Target = { group, address, port }
     const call = { signal: ctx.signal, clock: ctx.clock, letsAnswer: true } as const
     await this.#deps.aws.registerTarget(target, call).catch((error: unknown) => refused(error, ctx))
     await this.#untilInService(target, task, ctx)
-    return { detail: { ...detail, isRegistered: true } satisfies TargetDetail }
+    return { detail: { ...detail, isRegistered: true } }
   }
 
   async #untilInService(target: Target, task: TaskHandle, ctx: Ctx): Promise<void> {
@@ -193,7 +203,7 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
    * Lists targets for the reaper only: those whose address has a lease of this installation. A close reads the address from the ledger,
    * where it was recorded before the registration.
    */
-  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
+  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found<TargetSpec>> {
     const { queries, settings, installation } = this.#deps
     const { group } = settings
     if (owner.scopeIds || !settings.leases || group === undefined) return
@@ -212,7 +222,7 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
 }
 
 /** Handles a failed registration. When the only attempt was refused, the ledger records that there is no target to search for. */
-async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
+async function refused(error: unknown, ctx: CreateCtx<typeof lbTargetKind>): Promise<never> {
   if (wasNotCarriedOut(error)) await ctx.record({})
   throw error
 }

@@ -1,6 +1,6 @@
 import type { Proof } from '../../core/model/resource.ts'
 import type { Clock } from '../../core/ports/clock.ts'
-import type { Ctx, ResourceKind } from '../../core/ports/kind.ts'
+import type { Ctx, KindName, ResourceKind } from '../../core/ports/kind.ts'
 import { type AwsCall, AwsProblem, isAwsTrouble } from './aws.ts'
 import { problemOf } from './problem.ts'
 import type { AwsTimes } from './times.ts'
@@ -101,7 +101,7 @@ export async function delay(clock: Clock, ms: number, signal: AbortSignal): Prom
 
 /** Observes the resource with growing delays until its absence is proven, because AWS sends no event when a resource is gone. */
 export async function untilAbsent<Ref>(
-  kind: Pick<ResourceKind<unknown, Ref>, 'observe' | 'describe'>,
+  kind: Pick<ResourceKind<KindName, Ref>, 'observe' | 'describe'>,
   ref: Ref,
   times: AwsTimes,
   ctx: Ctx,

@@ -1,32 +1,24 @@
 import { EbbError } from '../../core/model/errors.ts'
-import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
+import { logLabels } from '../../core/ports/agent-log.ts'
+import { type Planned, planned, type ResourceKind } from '../../core/ports/kind.ts'
 import type { Placement } from '../../core/ports/placement.ts'
-import { logLabels, type ProcessLaunch, treeLabel } from '../../core/ports/process.ts'
-import { addressLabel, type RemoteAgentLaunch, type RemoteAgentSpec } from '../../core/ports/runner.ts'
+import { type ProcessLaunch, treeLabel } from '../../core/ports/process.ts'
 import type { PlacementParts } from '../definition.ts'
 import { type LaunchContext, planFiles } from '../files.ts'
+import { type RemoteAgentSpec, remoteAgentKind } from '../remote/ports.ts'
 import { runnerAgentsOf } from '../remote/runner-agents.ts'
-import { AddressLeaseKind } from './address-lease.ts'
+import { AddressLeaseKind, addressLeaseKind } from './address-lease.ts'
 import type { Aws, AwsQueries } from './aws.ts'
 import { ClientPool } from './clients.ts'
-import { EcsTaskKind } from './ecs-task.ts'
+import { EcsTaskKind, ecsTaskKind, taskLabel } from './ecs-task.ts'
 import { awsEffects } from './effects.ts'
-import { LbTargetKind } from './lb-target.ts'
+import { LbTargetKind, lbTargetKind } from './lb-target.ts'
 import { awsQueries } from './queries.ts'
 import { RunnersTasks } from './runners-task.ts'
 import { checkSettings, type EcsSettings } from './settings.ts'
-import {
-  type BucketPlace,
-  type LeaseSpec,
-  leaseLabel,
-  type TargetSpec,
-  type TaskSpec,
-  targetLabel,
-  type UploadSpec,
-  uploadLabel,
-} from './specs.ts'
+import { type BucketPlace, leaseLabel, type TargetSpec, type TaskSpec, targetLabel, uploadLabel } from './specs.ts'
 import { type AwsTimes, usualTimes } from './times.ts'
-import { UploadKind } from './upload.ts'
+import { UploadKind, uploadKind } from './upload.ts'
 
 /** Placement `ecs`: a Fargate task of its own for every agent, in which a runner starts the agent. */
 
@@ -51,7 +43,7 @@ export function openEcs(options: EcsOptions, parts: PlacementParts): Placement {
   let goodUntilMs = 0
   return {
     name: 'ecs',
-    kinds: [...kindsOf(settings, aws, context.installation), agents.kind as ResourceKind],
+    kinds: [...kindsOf(settings, aws, context.installation), agents.kind],
     plan: (scopeId, launch) => planEcs(settings, context, scopeId, launch),
     requireReady: async () => {
       if (clock.now() < goodUntilMs) return
@@ -90,7 +82,7 @@ function kindsOf(settings: EcsSettings, aws: AwsParts, installation: string): re
     new LbTargetKind({ ...aws, installation, settings: target }),
     new AddressLeaseKind({ ...aws, installation, place }),
     new UploadKind({ ...aws, installation, place, givesUpAfterMs: settings.ecsUploadDeadline }),
-  ] as readonly ResourceKind[]
+  ]
 }
 
 /**
@@ -114,13 +106,14 @@ function planEcs(settings: EcsSettings, context: LaunchContext, scopeId: string,
   const place = bucketPlace(settings)
   const withBucket = place ? [leaseLabel] : []
   const agent: RemoteAgentSpec = { installation, port: settings.ecsPort, task: family }
-  const live: RemoteAgentLaunch = { order: launch.order }
+  const live = { order: launch.order, runner: taskLabel }
+  const dependsOn = [...logLabels, taskLabel, ...(place ? [uploadLabel] : [])]
   return [
     ...logs,
-    { label: addressLabel, kind: 'ecs-task', spec: task, dependsOn: withBucket },
+    planned({ label: taskLabel, kind: ecsTaskKind, spec: task, dependsOn: withBucket }),
     ...(place ? planBucket(place, installation) : []),
-    ...planTarget(settings, { ...family, installation, ...(place && { leases: place }) }, [addressLabel, ...withBucket]),
-    { label: treeLabel, kind: 'remote-agent', spec: agent, live, dependsOn: [...logLabels, addressLabel, ...(place ? [uploadLabel] : [])] },
+    ...planTarget(settings, { ...family, installation, ...(place && { leases: place }) }, [taskLabel, ...withBucket]),
+    planned({ label: treeLabel, kind: remoteAgentKind, spec: agent, live, dependsOn }),
   ]
 }
 
@@ -143,11 +136,10 @@ export function bucketPlace({ ecsBucket, ecsPrefix, ecsRegion }: EcsSettings): B
 }
 
 function planBucket(place: BucketPlace, installation: string): readonly Planned[] {
-  const lease: LeaseSpec = { ...place, installation }
-  const upload: UploadSpec = { ...place, installation }
+  const spec = { ...place, installation }
   return [
-    { label: leaseLabel, kind: 'address-lease', spec: lease },
-    { label: uploadLabel, kind: 'upload', spec: upload, dependsOn: [addressLabel, ...logLabels] },
+    planned({ label: leaseLabel, kind: addressLeaseKind, spec }),
+    planned({ label: uploadLabel, kind: uploadKind, spec, dependsOn: [taskLabel, ...logLabels] }),
   ]
 }
 
@@ -158,7 +150,7 @@ function planTarget(
 ): readonly Planned[] {
   if (ecsTargetGroup === undefined) return []
   const spec: TargetSpec = { ...rest, group: ecsTargetGroup, port: ecsPort }
-  return [{ label: targetLabel, kind: 'lb-target', spec, dependsOn }]
+  return [planned({ label: targetLabel, kind: lbTargetKind, spec, dependsOn })]
 }
 
 function missing(setting: string): never {

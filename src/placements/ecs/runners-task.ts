@@ -1,7 +1,7 @@
 import { scopeOfResource } from '../../core/model/identity.ts'
 import { absent, type Presence, present, unsettled } from '../../core/model/resource.ts'
 import type { Ctx } from '../../core/ports/kind.ts'
-import type { RunnersTask } from '../../core/ports/runner.ts'
+import type { RunnersTask } from '../remote/ports.ts'
 import type { Aws, AwsQueries, TaskSeen } from './aws.ts'
 import { isOfScope } from './mark.ts'
 import { Settling } from './settling.ts'

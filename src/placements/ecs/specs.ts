@@ -1,12 +1,13 @@
+import { label } from '../../core/ports/handles.ts'
 import type { Cluster } from './aws.ts'
 
 /**
  * The resources of the placement `ecs`, in the form the ledger stores: enough to find each one again, even after the settings have changed.
  */
 
-export const leaseLabel = 'lease'
-export const targetLabel = 'target'
-export const uploadLabel = 'upload'
+export const leaseLabel = label('lease')
+export const targetLabel = label('target')
+export const uploadLabel = label('upload')
 
 /** The task definition from which tasks are started, and their cluster. */
 export interface Family extends Cluster {

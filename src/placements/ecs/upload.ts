@@ -2,9 +2,19 @@ import { existsSync, statSync } from 'node:fs'
 import type { Policy } from '../../core/model/close-request.ts'
 import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import { type LogHandle, logLabels } from '../../core/ports/process.ts'
+import { absent, type Presence, type Proof, present } from '../../core/model/resource.ts'
+import { logLabels } from '../../core/ports/agent-log.ts'
+import {
+  type CreateCtx,
+  type Created,
+  type Ctx,
+  type Found,
+  type IntentOf,
+  kindName,
+  type Owner,
+  type ResourceKind,
+  type StepEffect,
+} from '../../core/ports/kind.ts'
 import { type Aws, type AwsQueries, isAwsTrouble, type ObjectAt, type OpenUpload, partBytes } from './aws.ts'
 import { isSameSum, sumOf } from './checksum.ts'
 import { afterLease, leasesOf } from './leases.ts'
@@ -20,15 +30,17 @@ import { uploadMs } from './times.ts'
  */
 
 /** The path of a log, and of its archive. A close that died after archiving and uploading leaves only the archive. */
-interface LogFile {
+export interface LogFile {
   readonly path: string
   readonly archive: string
 }
 
-interface UploadDetail {
+export interface UploadDetail {
   /** The log of each stream, by the name of the stream. */
   readonly files: Readonly<Record<string, LogFile>>
 }
+
+export const uploadKind = kindName<{ spec: UploadSpec; detail: UploadDetail }>('upload')
 
 export interface UploadRef extends UploadSpec {
   readonly mark: Mark
@@ -47,8 +59,8 @@ export interface UploadDeps {
 const obligation = 'upload'
 const leastPatienceMs = 15_000
 
-export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
-  readonly kind = 'upload'
+export class UploadKind implements ResourceKind<typeof uploadKind, UploadRef> {
+  readonly kind = uploadKind
   readonly outlivesPower = true
   readonly isRemote = true
   readonly #deps: UploadDeps
@@ -61,9 +73,9 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
     this.#deps = deps
   }
 
-  name(intent: Intent<UploadSpec>): UploadRef {
+  name(intent: IntentOf<typeof uploadKind>): UploadRef {
     const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
-    return { ...intent.spec, mark, files: (intent.detail as UploadDetail | undefined)?.files ?? {} }
+    return { ...intent.spec, mark, files: intent.detail?.files ?? {} }
   }
 
   describe(ref: UploadRef): string {
@@ -83,14 +95,14 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
     return leastPatienceMs + uploadMs(bytes)
   }
 
-  async create(_ref: UploadRef, _spec: UploadSpec, ctx: CreateCtx): Promise<Created> {
+  async create(_ref: UploadRef, _spec: UploadSpec, ctx: CreateCtx): Promise<Created<typeof uploadKind>> {
     const files = Object.fromEntries(
       logLabels.map((label) => {
-        const { path, archive } = ctx.handle(label) as LogHandle
+        const { path, archive } = ctx.handles.get(label)
         return [label, { path, archive }]
       }),
     )
-    return { detail: { files } satisfies UploadDetail }
+    return { detail: { files } }
   }
 
   async observe({ mark }: UploadRef, _ctx: Ctx): Promise<Presence> {
@@ -176,7 +188,7 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
    * Lists open parts below the prefix of this installation, for the reaper only. Parts have no metadata, so their owner follows from the
    * lease, which is deleted after them. A close derives the keys from the intent.
    */
-  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
+  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found<UploadSpec>> {
     const { queries, place, installation } = this.#deps
     if (owner.scopeIds || !place) return
     const { bucket, prefix, region } = place

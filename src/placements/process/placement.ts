@@ -1,7 +1,8 @@
 import { basename } from 'node:path'
+import { logLabels } from '../../core/ports/agent-log.ts'
 import type { Stdio } from '../../core/ports/effects.ts'
-import type { Planned } from '../../core/ports/kind.ts'
-import { logLabels, type ProcessLaunch, type TreeLaunch, treeLabel } from '../../core/ports/process.ts'
+import { type Planned, planned } from '../../core/ports/kind.ts'
+import { type ProcessLaunch, processTreeKind, type TreeLaunch, type TreeSpec, treeLabel } from '../../core/ports/process.ts'
 import { requireProgram } from '../../host/program.ts'
 import { type LaunchContext, planFiles } from '../files.ts'
 import { planTemp } from '../temp.ts'
@@ -20,23 +21,21 @@ export function planProcess(context: LaunchContext, scopeId: string, launch: Pro
     argv: launch.argv,
     env: temp.env,
     cwd: launch.cwd,
-    stdio: [
-      typeof launch.stdin === 'object' ? { ...launch.stdin, directory: context.logDirectory } : launch.stdin,
-      ...(hasLogs ? logLabels.map((log) => ({ log })) : (['inherit', 'inherit'] as const)),
-      ...further(launch.descriptors),
-    ],
+    stdin: typeof launch.stdin === 'object' ? { ...launch.stdin, directory: context.logDirectory } : launch.stdin,
+    streams: [...(hasLogs ? logLabels.map((log) => ({ log })) : (['inherit', 'inherit'] as const)), ...further(launch.descriptors)],
     detached: hasLogs,
     ...(launch.ignoredSignals && { ignoredSignals: launch.ignoredSignals }),
     ...(launch.limits && { limits: launch.limits }),
   }
-  const spec = {
+  const spec: TreeSpec = {
     ...context.containment.place(launch.limits),
     containment: context.containment.name,
     installation: context.installation,
     program: basename(launch.argv[0] ?? ''),
     ...(launch.politeSignal && { politeSignal: launch.politeSignal }),
   }
-  return [...files, { label: treeLabel, kind: 'process-tree', spec, live, dependsOn: files.map(({ label }) => label) }]
+  const tree = planned({ label: treeLabel, kind: processTreeKind, spec, live, dependsOn: files.map(({ label }) => label) })
+  return [...files, tree]
 }
 
 /**

@@ -1,4 +1,5 @@
-import { joinedByReturn, type RunnerNews } from '../../core/ports/runner.ts'
+import { joinedByReturn } from '../../core/ports/runner.ts'
+import type { RunnerNews } from './ports.ts'
 
 /**
  * Reads Server-Sent Events of a runner (WHATWG HTML, 9.2) from chunks. Output stays bytes, because an agent need not write UTF-8. A long

@@ -4,7 +4,7 @@ import type { Clock } from '../../core/ports/clock.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { EndOfTree } from '../../core/ports/process.ts'
-import type { RunnerNews, RunnerStatus, RunnerStream } from '../../core/ports/runner.ts'
+import type { RunnerNews, RunnerStatus, RunnerStream } from './ports.ts'
 
 export interface FollowerDeps {
   readonly effects: Pick<Effects, 'append'>

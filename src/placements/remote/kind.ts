@@ -1,16 +1,16 @@
 import { EbbError, sentence } from '../../core/model/errors.ts'
 import { scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import { absent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import { logLabels } from '../../core/ports/agent-log.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { CreateCtx, Created, Ctx, IntentOf, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import type { Log } from '../../core/ports/log.ts'
-import { type LogHandle, logLabels, type TreeHandle } from '../../core/ports/process.ts'
+import { Follower } from './follower.ts'
 import {
   type AddressHandle,
-  addressLabel,
-  type RemoteAgentLaunch,
+  type RemoteAgentDetail,
   type RemoteAgentSpec,
   type Runner,
   type RunnerCall,
@@ -18,26 +18,13 @@ import {
   type RunnerHealth,
   type RunnerQueries,
   type RunnerStatus,
-} from '../../core/ports/runner.ts'
-import { Follower } from './follower.ts'
+  remoteAgentKind,
+} from './ports.ts'
 
 /**
  * An agent at a runner host. The five calls of the runner protocol start, stream, stop and observe it. Only an answer of the runner says
  * what exists; without an answer the state is unknown (G4).
  */
-
-export const remoteAgent = 'remote-agent'
-
-/** What the ledger records, step by step during the creation. */
-interface RemoteAgentDetail {
-  readonly url: string
-  /** The ECS task that was started for the runner. */
-  readonly taskArn?: string
-  /** The installation of the runner at the address, when the runner reports one. */
-  readonly runner?: string
-  /** The agent's id at the runner. Absent until the runner has answered. */
-  readonly agentId?: string
-}
 
 export interface RemoteAgentRef {
   readonly resourceId: string
@@ -94,8 +81,8 @@ const noLongerNeeded = 'no longer needed'
 /** The longest delay between two observations of an agent without a follower. */
 const longestPauseMs = 500
 
-export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgentRef> {
-  readonly kind = remoteAgent
+export class RemoteAgentKind implements ResourceKind<typeof remoteAgentKind, RemoteAgentRef> {
+  readonly kind = remoteAgentKind
   readonly runsAgent = true
   readonly outlivesPower = true
   readonly isRemote = true
@@ -111,9 +98,8 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     this.#deps = deps
   }
 
-  name({ id, spec, detail }: Intent<RemoteAgentSpec>): RemoteAgentRef {
-    const known = detail as RemoteAgentDetail | undefined
-    return { resourceId: id, spec, detail: known, agentId: known?.agentId ?? scopeOfResource(id) }
+  name({ id, spec, detail }: IntentOf<typeof remoteAgentKind>): RemoteAgentRef {
+    return { resourceId: id, spec, detail, agentId: detail?.agentId ?? scopeOfResource(id) }
   }
 
   describe({ agentId, detail, spec }: RemoteAgentRef): string {
@@ -125,16 +111,20 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     return ['terminate', 'kill']
   }
 
-  async create(ref: RemoteAgentRef, spec: RemoteAgentSpec, ctx: CreateCtx): Promise<Created> {
+  async create(
+    ref: RemoteAgentRef,
+    spec: RemoteAgentSpec,
+    ctx: CreateCtx<typeof remoteAgentKind>,
+  ): Promise<Created<typeof remoteAgentKind>> {
     const { runner, tokenFor, effects, clock, log, limitBytes } = this.#deps
-    const { order } = ctx.live as RemoteAgentLaunch
-    const url = urlOf(spec, ctx)
+    const { order, runner: label } = ctx.live
+    const from = label && ctx.handles.find(label)
+    const url = urlOf(spec, from)
     const call = { place: { url }, token: tokenFor(spec) }
     const { installation } = await this.#untilAnswering({ ...call, signal: ctx.signal }, spec)
-    const taskArn = 'url' in spec ? undefined : (ctx.handle(addressLabel) as { readonly arn?: string } | undefined)?.arn
     const detail: RemoteAgentDetail = {
       url,
-      ...(taskArn !== undefined && { taskArn }),
+      ...(from?.arn !== undefined && { taskArn: from.arn }),
       ...(installation !== undefined && { runner: installation }),
     }
     await ctx.record(detail)
@@ -145,7 +135,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
       clock,
       log,
       stream,
-      path: (ctx.handle(logLabels[0]) as LogHandle).path,
+      path: ctx.handles.get(logLabels[0]).path,
       mostBytes: order.configuration.limits?.logBytes ?? limitBytes,
       status: (signal) => this.#statusOrEnd({ ...call, signal }, { ...ref, agentId: stream.agentId, detail }),
       stop: (signal) => runner.stop({ ...call, signal }, stream.agentId, false),
@@ -153,7 +143,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     this.#followers.set(ref.resourceId, follower)
     const known: RemoteAgentDetail = { ...detail, agentId: stream.agentId }
     await ctx.record(known)
-    return { detail: known, handle: { exit: follower.exit } satisfies TreeHandle }
+    return { detail: known, handle: { exit: follower.exit } }
   }
 
   /** Waits until the runner answers. A runner that was started for this agent has an address before it listens there. */
@@ -253,7 +243,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   }
 
   /** Lists nothing: a runner cannot list the agents of one client. After a crash the agents end with their connection. */
-  async *list(): AsyncIterable<Found> {}
+  async *list(): AsyncIterable<never> {}
 
   /** The status of the agent at its runner. When the runner does not answer because its place has ended, the agent does not exist. */
   async #statusOrEnd(call: RunnerCall, ref: RemoteAgentRef): Promise<RunnerStatus> {
@@ -325,9 +315,8 @@ function withTokenHint(error: unknown, spec: RemoteAgentSpec): unknown {
   return new EbbError('launch_failed', `${error.message} ecs.token must be the EBB_TOKEN of the task definition.`, { cause: error })
 }
 
-function urlOf(spec: RemoteAgentSpec, ctx: CreateCtx): string {
+function urlOf(spec: RemoteAgentSpec, from: AddressHandle | undefined): string {
   if ('url' in spec) return spec.url
-  const from = ctx.handle(addressLabel) as AddressHandle | undefined
   if (!from) throw new EbbError('launch_failed', 'The plan gives no address at which the runner answers.')
   const host = from.address.includes(':') ? `[${from.address}]` : from.address
   return `http://${host}:${spec.port}`

@@ -1,17 +1,11 @@
 import { EbbError, sentence } from '../../core/model/errors.ts'
-import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
+import { logLabels } from '../../core/ports/agent-log.ts'
+import { type Planned, planned } from '../../core/ports/kind.ts'
 import type { OtherHost, Placement, SettingCheck } from '../../core/ports/placement.ts'
-import { logLabels, type ProcessLaunch, treeLabel } from '../../core/ports/process.ts'
-import {
-  type RemoteAgentLaunch,
-  type RemoteAgentSpec,
-  type RunnerCall,
-  RunnerDenied,
-  type RunnerQueries,
-  RunnerUnreachable,
-} from '../../core/ports/runner.ts'
+import { type ProcessLaunch, treeLabel } from '../../core/ports/process.ts'
 import type { PlacementParts } from '../definition.ts'
 import { type LaunchContext, planFiles } from '../files.ts'
+import { type RunnerCall, RunnerDenied, type RunnerQueries, RunnerUnreachable, remoteAgentKind } from './ports.ts'
 import { HttpRunnerQueries } from './runner.ts'
 import { runnerAgentsOf } from './runner-agents.ts'
 
@@ -40,7 +34,7 @@ export function openRemote({ remoteUrl: url = '', remoteToken: token }: RemoteOp
   const call = (signal = new AbortController().signal): RunnerCall => ({ place: { url }, token, signal })
   return {
     name: 'remote',
-    kinds: [agents.kind as ResourceKind],
+    kinds: [agents.kind],
     plan: (scopeId, launch) => planRemote(context, url, scopeId, launch),
     requireReady: async () => {
       try {
@@ -122,7 +116,12 @@ function planRemote(context: LaunchContext, url: string, scopeId: string, launch
   if (!launch.order) throw new EbbError('launch_refused', 'The placement remote runs agents, not commands; use the placement process.')
   const { config: _written, ...rest } = launch
   const logs = planFiles(context, scopeId, { ...rest, output: 'logs' }, 'follower')
-  const spec: RemoteAgentSpec = { installation: context.installation, url }
-  const live: RemoteAgentLaunch = { order: launch.order }
-  return [...logs, { label: treeLabel, kind: 'remote-agent', spec, live, dependsOn: [...logLabels] }]
+  const agent = planned({
+    label: treeLabel,
+    kind: remoteAgentKind,
+    spec: { installation: context.installation, url },
+    live: { order: launch.order },
+    dependsOn: logLabels,
+  })
+  return [...logs, agent]
 }

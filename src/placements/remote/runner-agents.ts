@@ -1,24 +1,19 @@
-import type { Runner } from '../../core/ports/runner.ts'
 import type { PlacementParts } from '../definition.ts'
 import { RemoteAgentKind, type RunnersPlace } from './kind.ts'
+import type { Runner, RunnersTask } from './ports.ts'
 import { HttpRunner, HttpRunnerQueries } from './runner.ts'
 
 /** What agents in ECS tasks need in addition to the address of their runner. */
-export interface TaskRunners<Task> {
+export interface TaskRunners {
   readonly token: string | undefined
-  placeOf(task: Task): RunnersPlace
+  placeOf(task: RunnersTask): RunnersPlace
 }
-
-type AgentTask = Extract<
-  Parameters<NonNullable<ConstructorParameters<typeof RemoteAgentKind>[0]['placeOf']>>[0],
-  { task?: unknown }
->['task']
 
 /** The agents at runners: one kind, shared by all placements that use runners. Each placement adds its own runners. */
 export class RunnerAgents {
   readonly kind: RemoteAgentKind
   #runner: { readonly url: string; readonly token: string | undefined } | undefined
-  #tasks: TaskRunners<NonNullable<AgentTask>> | undefined
+  #tasks: TaskRunners | undefined
 
   constructor({ clock, log, effects, limitBytes, wrap }: PlacementParts) {
     this.kind = new RemoteAgentKind({
@@ -37,7 +32,7 @@ export class RunnerAgents {
     this.#runner = { url, token }
   }
 
-  useTasks(tasks: TaskRunners<NonNullable<AgentTask>>): void {
+  useTasks(tasks: TaskRunners): void {
     this.#tasks = tasks
   }
 

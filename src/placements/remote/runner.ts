@@ -4,20 +4,19 @@ import { isIP } from 'node:net'
 import { EbbError, sentence } from '../../core/model/errors.ts'
 import { isRemote, type McpServer } from '../../core/model/mcp.ts'
 import type { Clock } from '../../core/ports/clock.ts'
+import { installationHeader, type RunnerOrder } from '../../core/ports/runner.ts'
+import { EventReader } from './events.ts'
 import {
-  installationHeader,
   type Runner,
   type RunnerCall,
   RunnerDenied,
   type RunnerHealth,
   type RunnerNews,
-  type RunnerOrder,
   type RunnerQueries,
   type RunnerStatus,
   type RunnerStream,
   RunnerUnreachable,
-} from '../../core/ports/runner.ts'
-import { EventReader } from './events.ts'
+} from './ports.ts'
 
 /**
  * The client of a runner host; it speaks the runner protocol (docs/in-depth/runner.md). Every call has a deadline. Bodies and headers

@@ -4,12 +4,24 @@ import { join } from 'node:path'
 import { EbbError, errno } from '../../core/model/errors.ts'
 import { chainTag, environmentTag, isSafeId, type Mark, parseEnvironmentTags, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
+import { absent, type Presence, type Proof, present } from '../../core/model/resource.ts'
+import type { LogHandle } from '../../core/ports/agent-log.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Child, Command, Effects, Exit } from '../../core/ports/effects.ts'
+import type { Label } from '../../core/ports/handles.ts'
 import type { Host } from '../../core/ports/host.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import { type LogHandle, type SessionHandle, type SessionSpec, sessionLabel } from '../../core/ports/process.ts'
+import {
+  type CreateCtx,
+  type Created,
+  type Ctx,
+  type Found,
+  type IntentOf,
+  kindName,
+  type Owner,
+  type ResourceKind,
+  type StepEffect,
+} from '../../core/ports/kind.ts'
+import { type SessionHandle, sessionLabel } from '../../core/ports/process.ts'
 import { signalEntry } from '../../host/containment/scan.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
 import { PaneListener, readExit } from './events.ts'
@@ -23,11 +35,22 @@ import type { Session, Tmux } from './tmux.ts'
  * processes in the pane are also ended by their mark.
  */
 
+export interface SessionSpec {
+  readonly installation: string
+  readonly socket: string
+  /** The folder with the pipes of the session and its exit code. */
+  readonly directory: string
+  /** The session's name, for display. */
+  readonly session: string
+}
+
 /** What the ledger records at the creation: the process of the shell in the pane. */
-interface SessionDetail {
+export interface SessionDetail {
   readonly pid: number
   readonly startTime: string
 }
+
+export const tmuxSessionKind = kindName<{ spec: SessionSpec; detail: SessionDetail; handle: SessionHandle }>('tmux-session')
 
 export interface SessionRef extends SessionSpec {
   readonly mark: Mark
@@ -50,8 +73,6 @@ export interface TmuxKindDeps {
   /** Wraps a command so that it first enters the cgroup of the tmux server, when there is one. */
   readonly throughGate: (argv: readonly string[]) => { readonly program: string; readonly argv: readonly string[] }
 }
-
-export const tmuxSession = 'tmux-session'
 
 const separator = '~'
 const suffixes = ['.orders', '.events', '.exit', '.exit.new']
@@ -79,10 +100,9 @@ const hangupMs = 100
 /** How long the collectors may take to write the last output of an agent. */
 const lastOutputMs = 1_000
 
-export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
-  readonly kind = tmuxSession
+export class TmuxSessionKind implements ResourceKind<typeof tmuxSessionKind, SessionRef> {
+  readonly kind = tmuxSessionKind
   readonly attends = true
-  readonly planLabel = sessionLabel
   readonly #deps: TmuxKindDeps
   readonly #listeners = new Map<string, PaneListener>()
 
@@ -90,11 +110,14 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     this.#deps = deps
   }
 
-  name(intent: Intent<SessionSpec>): SessionRef {
+  planLabel(): Label<SessionHandle> {
+    return sessionLabel
+  }
+
+  name(intent: IntentOf<typeof tmuxSessionKind>): SessionRef {
     const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
     const file = join(intent.spec.directory, `${intent.incarnation}${separator}${intent.id}`)
-    const pane = intent.detail as SessionDetail | undefined
-    return { ...intent.spec, mark, pane, orders: `${file}.orders`, events: `${file}.events`, exit: `${file}.exit` }
+    return { ...intent.spec, mark, pane: intent.detail, orders: `${file}.orders`, events: `${file}.events`, exit: `${file}.exit` }
   }
 
   describe({ session, socket }: SessionRef): string {
@@ -105,7 +128,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     return ['kill']
   }
 
-  async create(ref: SessionRef, _spec: SessionSpec, { clock }: CreateCtx): Promise<Created> {
+  async create(ref: SessionRef, _spec: SessionSpec, { clock }: CreateCtx): Promise<Created<typeof tmuxSessionKind>> {
     const { effects, tmux, processes, inheritedTag, throughGate } = this.#deps
     for (const pipe of [ref.orders, ref.events]) await effects.makePipe(pipe)
     const listener = this.#listen(ref)
@@ -123,7 +146,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     const startTime = processes.find(panePid)?.startTime
     return {
       handle: this.#handle(ref, listener),
-      ...(startTime !== undefined && { detail: { pid: panePid, startTime } satisfies SessionDetail }),
+      ...(startTime !== undefined && { detail: { pid: panePid, startTime } }),
     }
   }
 
@@ -269,7 +292,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     return seen.proof
   }
 
-  async *list(owner: Owner): AsyncIterable<Found> {
+  async *list(owner: Owner): AsyncIterable<Found<SessionSpec>> {
     const found = new Map<string, Mark>()
     for (const file of existsSync(this.#deps.directory) ? readdirSync(this.#deps.directory) : []) {
       const suffix = suffixes.find((one) => file.endsWith(one))

@@ -1,23 +1,17 @@
-import { basename, join } from 'node:path'
+import { basename } from 'node:path'
 import { EbbError } from '../../core/model/errors.ts'
 import type { OnLoss } from '../../core/model/resource.ts'
 import { sessionName } from '../../core/model/task.ts'
-import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
+import { logLabels } from '../../core/ports/agent-log.ts'
+import { type Planned, planned } from '../../core/ports/kind.ts'
 import type { Placement } from '../../core/ports/placement.ts'
-import {
-  logLabels,
-  type ProcessLaunch,
-  type SessionSpec,
-  sessionLabel,
-  type TreeLaunch,
-  type TreeSpec,
-  treeLabel,
-} from '../../core/ports/process.ts'
+import { type ProcessLaunch, processTreeKind, sessionLabel, type TreeLaunch, type TreeSpec, treeLabel } from '../../core/ports/process.ts'
+import { confine } from '../../host/path.ts'
 import { findProgram, requireProgram } from '../../host/program.ts'
 import type { PlacementParts } from '../definition.ts'
-import { configPath, type LaunchContext, planFile, planFiles, promptLabel } from '../files.ts'
+import { configPath, type LaunchContext, planFiles, planPrompt, promptIn } from '../files.ts'
 import { planTemp } from '../temp.ts'
-import { TmuxSessionKind } from './kind.ts'
+import { type SessionSpec, TmuxSessionKind, tmuxSessionKind } from './kind.ts'
 import { Tmux, throughGate } from './tmux.ts'
 
 /** Placement `tmux`: the command in the pane of a session of its own, which a person can watch. */
@@ -34,7 +28,7 @@ export function openTmux(parts: PlacementParts): Placement {
   })
   return {
     name: 'tmux',
-    kinds: [sessions as ResourceKind],
+    kinds: [sessions],
     isUsable: () => findProgram('tmux', agentEnvironment) !== undefined,
     plan: (scopeId, launch) => planTmux(context, scopeId, launch),
   }
@@ -54,10 +48,11 @@ function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch
   const onLoss: OnLoss = keepsSessions ? 'keep' : 'end'
   const temp = planTemp(context, scopeId, launch)
   const files = [...planFiles(context, scopeId, launch, 'terminal'), ...temp.planned]
-  const text = typeof launch.stdin === 'object' ? launch.stdin.text : ''
-  const known = files.find(({ label }) => label === promptLabel)
-  const prompt = known ?? planFile(promptLabel, context.home, configPath(context, scopeId, 'prompt'), text)
-  const written = known ? files : [prompt, ...files]
+  const text = typeof launch.stdin === 'object' ? launch.stdin.text : undefined
+  // In a workspace the prompt is among the files.
+  const known = launch.workspace && text !== undefined ? promptIn(launch.workspace) : undefined
+  const prompt = known ?? { workspace: context.home, path: configPath(context, scopeId, 'prompt') }
+  const written = known ? files : [planPrompt(prompt, text ?? ''), ...files]
   const spec: TreeSpec = {
     ...tmux.containment.place(launch.limits, onLoss),
     containment: tmux.containment.name,
@@ -70,9 +65,10 @@ function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch
     argv: launch.argv,
     env: temp.env,
     cwd: launch.cwd,
-    stdio: ['ignore', ...logLabels.map((log) => ({ log }))],
+    stdin: 'ignore',
+    streams: [],
     detached: false,
-    terminal: { label: sessionLabel, stdin: pathOf(prompt) },
+    terminal: { label: sessionLabel, stdin: confine(prompt), stdout: logLabels[0], stderr: logLabels[1] },
     ...(launch.limits && { limits: launch.limits }),
   }
   const session: SessionSpec = {
@@ -84,15 +80,10 @@ function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch
   const names = written.map(({ label }) => label)
   const plan: readonly Planned[] = [
     ...written,
-    { label: sessionLabel, kind: 'tmux-session', spec: session, dependsOn: names },
-    { label: treeLabel, kind: 'process-tree', spec, live, dependsOn: [...names, sessionLabel] },
+    planned({ label: sessionLabel, kind: tmuxSessionKind, spec: session, dependsOn: names }),
+    planned({ label: treeLabel, kind: processTreeKind, spec, live, dependsOn: [...names, sessionLabel] }),
   ]
-  return plan.map((planned) => ({ ...planned, onLoss }))
-}
-
-function pathOf({ spec }: Planned): string {
-  const { workspace, path } = spec as { readonly workspace: string; readonly path: string }
-  return join(workspace, path)
+  return plan.map((resource) => ({ ...resource, onLoss }))
 }
 
 function requireTmux({ tmux }: LaunchContext, env: Readonly<Record<string, string>>): void {

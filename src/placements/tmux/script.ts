@@ -1,5 +1,5 @@
+import type { LogHandle } from '../../core/ports/agent-log.ts'
 import type { Command } from '../../core/ports/effects.ts'
-import type { LogHandle } from '../../core/ports/process.ts'
 
 /**
  * The shell script in the pane of a session, which runs beside the agent. It gets its orders through a pipe: arguments are visible in `ps`,

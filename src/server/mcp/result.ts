@@ -13,14 +13,22 @@ export function resultOf(answer: object): CallToolResult {
   }
 }
 
+interface Failure {
+  readonly success: false
+  readonly error: string
+  readonly code: ErrorCode
+  readonly report?: Report
+  readonly details?: readonly unknown[]
+}
+
 /** The answer of a tool that failed: a sentence that tells the model what to do. The details of an internal error go to the log. */
-export function failureOf(error: unknown, tool: string, log: Log): Readonly<Record<string, unknown>> {
+export function failureOf(error: unknown, tool: string, log: Log): Failure {
   if (!(error instanceof EbbError)) {
     log.error('An MCP tool failed with an internal error.', {
       tool,
       error: error instanceof Error ? (error.stack ?? error.message) : String(error),
     })
-    return { success: false, error: 'Ebb failed with an internal error; its log has the cause.', code: 'internal' satisfies ErrorCode }
+    return { success: false, error: 'Ebb failed with an internal error; its log has the cause.', code: 'internal' }
   }
   const report = reportOf(error)
   const { code, message, details } = error
@@ -33,13 +41,7 @@ export function failureOf(error: unknown, tool: string, log: Log): Readonly<Reco
 }
 
 /** Error codes after which it is unknown how far a deployment came. */
-const unclear: readonly string[] = [
-  'internal',
-  'ledger_busy',
-  'ledger_unavailable',
-  'ledger_read_only',
-  'ledger_corrupt',
-] satisfies ErrorCode[]
+const unclear: readonly ErrorCode[] = ['internal', 'ledger_busy', 'ledger_unavailable', 'ledger_read_only', 'ledger_corrupt']
 
 /**
  * The answer of a failed deployment. `cleanup_performed` is true when the deployment was refused before anything was made, or its
@@ -47,11 +49,9 @@ const unclear: readonly string[] = [
  */
 export function deployFailureOf(error: unknown, tool: string, log: Log): object {
   const failure = failureOf(error, tool, log)
-  const report = failure.report as Report | undefined
-  return { ...failure, cleanup_performed: report?.success ?? !unclear.includes(String(failure.code)) }
+  return { ...failure, cleanup_performed: failure.report?.success ?? !unclear.includes(failure.code) }
 }
 
 function reportOf({ details }: EbbError): Report | undefined {
-  const isReport = typeof details === 'object' && details !== null && 'success' in details && 'resources' in details
-  return isReport ? (details as Report) : undefined
+  return details && 'resources' in details ? details : undefined
 }

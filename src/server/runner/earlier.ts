@@ -2,6 +2,8 @@ import type { Control } from '../../control.ts'
 import { othersRecoveryMs } from '../../core/engine/api.ts'
 import { type Agent, activeStatuses, hasEnded } from '../../core/model/agent.ts'
 import { EbbError, isEbbError } from '../../core/model/errors.ts'
+import type { Report } from '../../core/model/report.ts'
+import { processTreeKind } from '../../core/ports/process.ts'
 
 /**
  * The namespace of the runner's agents. Only the runner launches agents with this namespace and this form of name, so both together
@@ -59,7 +61,7 @@ export class EarlierAgents {
     if (agent && !isOfRunner(agent)) return undefined
     if (agent && hasEnded(agent)) return this.remember(agent)
     const resources = await engine.resources(id)
-    const trees = resources.filter(({ kind }) => kind === 'process-tree')
+    const trees = resources.filter(({ kind }) => kind === processTreeKind)
     // When the row was removed during the lookup, the status of the agent is remembered.
     if (this.#ended.has(id)) return await this.find(id)
     // An interrupted launch may have resources in the ledger and no row.
@@ -120,6 +122,6 @@ export class EarlierAgents {
   }
 }
 
-export function notReleased(id: string, report: { readonly errors: readonly string[] }): EbbError {
+export function notReleased(id: string, report: Report): EbbError {
   return new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
 }

@@ -6,7 +6,9 @@ import { noop } from '../../core/engine/race.ts'
 import { endingOf } from '../../core/model/agent.ts'
 import { EbbError, isEbbError, sentence } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
-import type { LogSpec } from '../../core/ports/process.ts'
+import { logKind } from '../../core/ports/agent-log.ts'
+import { isOfKind } from '../../core/ports/kind.ts'
+import { processTreeKind } from '../../core/ports/process.ts'
 import type { RunnerOrder } from '../../core/ports/runner.ts'
 import { EarlierAgents, nameOf, notReleased, type RunnerStatusNow, runnerNamespace } from './earlier.ts'
 
@@ -129,8 +131,8 @@ export class RunnerHost {
 
   async #outputOf(id: string): Promise<OutputPlace | undefined> {
     const resources = await this.#control.engine.resources(id)
-    const log = resources.find(({ kind, spec }) => kind === 'log' && (spec as LogSpec).stream === 'stdout')
-    return log && { path: log.name, archive: (log.spec as LogSpec).archive }
+    const log = resources.filter((resource) => isOfKind(logKind, resource)).find(({ spec }) => spec.stream === 'stdout')
+    return log && { path: log.name, archive: log.spec.archive }
   }
 
   /** Stops an agent. Resolves once the processes of the agent are proven gone. */
@@ -161,7 +163,7 @@ export class RunnerHost {
    */
   #isGone(id: string): boolean {
     const entries = [...(this.#control.engine.inspect(id)?.resources.values() ?? [])]
-    const trees = entries.filter(({ intent }) => intent.kind === 'process-tree')
+    const trees = entries.filter(({ intent }) => intent.kind === processTreeKind)
     return trees.length > 0 && trees.every(({ state }) => state === 'released')
   }
 

@@ -1,3 +1,4 @@
+import type { Inode } from '../../core/model/identity.ts'
 import type { Priority, ProgressReport, Task } from '../../core/model/task.ts'
 import type { Heard, TaskRecord, TaskStore } from '../../core/ports/tasks.ts'
 import type { Database } from './database.ts'
@@ -86,7 +87,7 @@ export class SqliteTasks implements TaskStore {
     return row && (row.id as string)
   }
 
-  keepFolder(base: string, mark: unknown): Promise<void> {
+  keepFolder(base: string, mark: Inode): Promise<void> {
     return this.#db.write(
       () =>
         void this.#db.run(
@@ -97,9 +98,9 @@ export class SqliteTasks implements TaskStore {
     )
   }
 
-  async findFolder(base: string): Promise<unknown> {
+  async findFolder(base: string): Promise<Inode | undefined> {
     const [row] = await this.#db.read('SELECT mark FROM folder WHERE base = ?', base)
-    return row && (JSON.parse(row.mark as string) as unknown)
+    return row && (JSON.parse(row.mark as string) as Inode)
   }
 }
 

@@ -15,11 +15,12 @@ import {
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Report } from '../../../src/core/model/report.ts'
-import type { Planned } from '../../../src/core/ports/kind.ts'
+import { label } from '../../../src/core/ports/handles.ts'
+import { type DetailOf, type Planned, planned } from '../../../src/core/ports/kind.ts'
 import { realClock } from '../../../src/host/clock.ts'
 import { realEffects } from '../../../src/host/effects.ts'
 import { inodeOf } from '../../../src/host/path.ts'
-import { FileKind, type PathRef } from '../../../src/kinds/file/kind.ts'
+import { directoryKind, FileKind, fileKind, type PathRef } from '../../../src/kinds/file/kind.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { hookOn } from '../../support/hooked.ts'
 import { bindMount, tmpfs } from '../../support/mounts.ts'
@@ -34,12 +35,10 @@ const kinds: readonly Kind[] = ['file', 'directory']
 const nobody = 65_534
 
 const open = (): Promise<TestSupervisor> => openSupervisor({ watched: false })
-const at = (kind: Kind, workspace: string, path: string, live?: unknown): Planned => ({
-  label: path,
-  kind,
-  spec: { workspace, path },
-  live,
-})
+const at = (kind: Kind, workspace: string, path: string, live?: string | Uint8Array): Planned =>
+  kind === 'file'
+    ? planned({ label: label(path), kind: fileKind, spec: { workspace, path }, live })
+    : planned({ label: label(path), kind: directoryKind, spec: { workspace, path } })
 const pathRefused = (text: string): unknown => expect.objectContaining({ code: 'path_refused', message: expect.stringContaining(text) })
 
 /** Launches one resource in a workspace. */
@@ -252,7 +251,8 @@ describe('file identity', () => {
     const inode = inodeOf(lstatSync(path, { bigint: true }))
     const kind = new FileKind(realEffects)
     const ctx = { signal: new AbortController().signal, clock: realClock }
-    const refOf = (detail: unknown): PathRef => kind.name({ ...intent('agent', 1), spec: { workspace, path: 'ours' }, detail })
+    const refOf = (detail: DetailOf<typeof fileKind>): PathRef =>
+      kind.name({ ...intent('agent', 1), spec: { workspace, path: 'ours' }, detail })
     const stranger = refOf({ ...inode, ...other })
     expect(await kind.observe(stranger, ctx)).toMatchObject({ is: 'absent', proof: { method: 'another file is at its place' } })
     await kind.release(stranger)

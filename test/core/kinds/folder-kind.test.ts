@@ -1,9 +1,10 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { Intent } from '../../../src/core/model/resource.ts'
-import type { FolderSpec } from '../../../src/core/ports/folder.ts'
-import type { CreateCtx } from '../../../src/core/ports/kind.ts'
+import type { Inode } from '../../../src/core/model/identity.ts'
+import type { FolderSpec, folderKind } from '../../../src/core/ports/folder.ts'
+import { Handles } from '../../../src/core/ports/handles.ts'
+import type { CreateCtx, DetailOf, IntentOf } from '../../../src/core/ports/kind.ts'
 import { realClock } from '../../../src/host/clock.ts'
 import { realEffects } from '../../../src/host/effects.ts'
 import { FolderKind, type FolderRef } from '../../../src/kinds/file/folder.ts'
@@ -16,12 +17,12 @@ import { hooked } from '../../support/hooked.ts'
 const ctx = { signal: new AbortController().signal, clock: realClock }
 
 interface Folder {
-  readonly intent: Intent<FolderSpec>
+  readonly intent: IntentOf<typeof folderKind>
   /** Returns the reference to the folder as the next supervisor derives it from the ledger. */
   ref(): FolderRef
 }
 
-const intentOf = (base: string, id: string, more: Partial<FolderSpec> = {}): Intent<FolderSpec> => ({
+const intentOf = (base: string, id: string, more: Partial<FolderSpec> = {}): IntentOf<typeof folderKind> => ({
   id,
   scopeId: id,
   incarnation: 'i1',
@@ -33,21 +34,21 @@ const intentOf = (base: string, id: string, more: Partial<FolderSpec> = {}): Int
 
 async function make(
   kind: FolderKind,
-  intent: Intent<FolderSpec>,
-  known?: unknown,
+  intent: IntentOf<typeof folderKind>,
+  known?: Inode,
   write = <T>(work: () => T): T => work(),
 ): Promise<Folder> {
-  let detail: unknown
-  const create: CreateCtx = {
+  let detail: DetailOf<typeof folderKind> | undefined
+  const create: CreateCtx<typeof folderKind> = {
     ...ctx,
     live: { known },
-    handle: () => undefined,
+    handles: new Handles(),
     record: async (recorded) =>
       write(() => {
         detail = recorded
       }),
   }
-  const folder = { intent, ref: () => kind.name({ ...intent, detail }) }
+  const folder = { intent, ref: () => kind.name({ ...intent, ...(detail && { detail }) }) }
   try {
     await kind.create(kind.name(intent), intent.spec, create)
   } catch (error) {
@@ -58,7 +59,7 @@ async function make(
 
 const is = async (kind: FolderKind, ref: FolderRef): Promise<string> => (await kind.observe(ref, ctx)).is
 const tree = (base: string): readonly string[] => (readdirSync(base, { recursive: true }) as string[]).toSorted()
-const markOf = (folder: Folder): unknown => folder.ref().mark
+const markOf = (folder: Folder): Inode | undefined => folder.ref().mark
 
 describe('workspace folders', () => {
   it('have mode 0700, and are removed with their only user', async () => {
@@ -93,7 +94,7 @@ describe('workspace folders', () => {
     const base = temporaryHome()
     const one = await make(new FolderKind(realEffects), intentOf(base, 'a.1'))
     const kind = new FolderKind(realEffects)
-    await kind.resume(kind.name({ ...one.intent, detail: { shared: markOf(one) } }))
+    await kind.resume({ ...kind.name(one.intent), mark: markOf(one) })
     const two = await make(kind, intentOf(base, 'b.1'), markOf(one))
     await kind.release(two.ref())
     expect(tree(base)).toEqual(['.shared', '.shared/own'])

@@ -1,10 +1,9 @@
 import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { Intent } from '../../../src/core/model/resource.ts'
+import type { LogHandle, LogSpec, logKind } from '../../../src/core/ports/agent-log.ts'
 import type { Effects } from '../../../src/core/ports/effects.ts'
-import type { CreateCtx } from '../../../src/core/ports/kind.ts'
-import type { LogHandle, LogSpec } from '../../../src/core/ports/process.ts'
+import type { CreateCtx, IntentOf } from '../../../src/core/ports/kind.ts'
 import { realClock } from '../../../src/host/clock.ts'
 import { ScanContainment } from '../../../src/host/containment/scan.ts'
 import { realEffects } from '../../../src/host/effects.ts'
@@ -61,11 +60,11 @@ async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method:
   const made: LogRef[] = []
   const make: Scene['make'] = async (name) => {
     const spec: LogSpec = { installation, directory, archive: join(archive, `${name}.log`) }
-    const ref = kind.name({ id: `${name}.1`, incarnation: host.incarnationId, spec } as Intent<LogSpec>)
+    const ref = kind.name({ id: `${name}.1`, incarnation: host.incarnationId, spec } as IntentOf<typeof logKind>)
     made.push(ref)
     const { handle } = await kind.create(ref, spec, ctx)
     const collector = processes().find(({ environ }) => environ.includes(`${installation}/${host.incarnationId}/${name}.1\0`))?.pid
-    return { ref, handle: handle as LogHandle, collector: collector ?? expect.unreachable() }
+    return { ref, handle, collector: collector ?? expect.unreachable() }
   }
   const untilWaiting = (): Promise<void> => waitUntil(() => budgets.length > 0, 30_000, 'the drain waits for the collector')
   const endQuietPeriod = async (): Promise<void> => {

@@ -1,10 +1,13 @@
 import { expect, it } from 'vitest'
+import type { Inode } from '../../../src/core/model/identity.ts'
 import type { Task } from '../../../src/core/model/task.ts'
 import { create, createInScope, end } from './agent-records.ts'
 import type { AgentsUnderTest } from './connections.ts'
 import { openAgent, settlement } from './records.ts'
 
 const at = '2026-11-15T09:00:00.000Z'
+
+const mark = (inode: string): Inode => ({ device: '1', inode, bornNs: '1' })
 
 const newTask = (id: string, more: Partial<Task> = {}): Task => ({
   id,
@@ -107,21 +110,21 @@ export function taskCases(store: AgentsUnderTest): void {
 
   it('keepFolder: the last mark of a shared folder is kept', async () => {
     expect(await store.tasks.findFolder('/base')).toBeUndefined()
-    await store.tasks.keepFolder('/base', { inode: '1' })
-    await store.tasks.keepFolder('/base', { inode: '2' })
-    expect(await store.tasks.findFolder('/base')).toEqual({ inode: '2' })
+    await store.tasks.keepFolder('/base', mark('1'))
+    await store.tasks.keepFolder('/base', mark('2'))
+    expect(await store.tasks.findFolder('/base')).toEqual(mark('2'))
   })
 
   it('findFolder: the mark of a shared folder is kept while a task uses the folder', async () => {
     for (const id of ['a', 'b', 'c']) await open(store, id, { base: '/base' })
     await open(store, 'other', { base: '/other', namespace: 'm' })
-    for (const base of ['/base', '/other']) await store.tasks.keepFolder(base, { inode: '1' })
+    for (const base of ['/base', '/other']) await store.tasks.keepFolder(base, mark('1'))
     const marks = async () => [await store.tasks.findFolder('/base'), await store.tasks.findFolder('/other')]
     await store.ledger.settle(settlement({ forgottenScopeIds: ['task-a'], closedScopeIds: ['task-b'] }))
     await store.agents.removeOwners('n')
-    expect(await marks()).toEqual([{ inode: '1' }, { inode: '1' }])
+    expect(await marks()).toEqual([mark('1'), mark('1')])
     await store.ledger.settle(settlement({ forgottenScopeIds: ['task-c'] }))
-    expect(await marks()).toEqual([undefined, { inode: '1' }])
+    expect(await marks()).toEqual([undefined, mark('1')])
     await store.ledger.settle(settlement({ closedScopeIds: ['task-other'] }))
     await store.agents.removeOwners(undefined)
     expect(await marks()).toEqual([undefined, undefined])

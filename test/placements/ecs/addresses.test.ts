@@ -1,8 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { Handles } from '../../../src/core/ports/handles.ts'
 import type { CreateCtx } from '../../../src/core/ports/kind.ts'
 import { realClock } from '../../../src/host/clock.ts'
-import { AddressLeaseKind } from '../../../src/placements/ecs/address-lease.ts'
+import { AddressLeaseKind, type addressLeaseKind } from '../../../src/placements/ecs/address-lease.ts'
 import { ClientPool } from '../../../src/placements/ecs/clients.ts'
+import { taskLabel } from '../../../src/placements/ecs/ecs-task.ts'
 import { awsEffects } from '../../../src/placements/ecs/effects.ts'
 import { awsQueries } from '../../../src/placements/ecs/queries.ts'
 import { usualTimes } from '../../../src/placements/ecs/times.ts'
@@ -90,7 +92,7 @@ describe('ecs: a lease of another host', () => {
 interface Host {
   readonly kind: AddressLeaseKind
   readonly ref: ReturnType<AddressLeaseKind['name']>
-  readonly ctx: CreateCtx
+  readonly ctx: CreateCtx<typeof addressLeaseKind>
 }
 
 /** Creates one of many hosts that want the same address, with the lease kind that a server uses. */
@@ -100,10 +102,11 @@ function hostOf(number: number, arn: string): Host {
   const installation = `host-${number}`
   const kind = new AddressLeaseKind({ aws: awsEffects(pool), queries: awsQueries(pool), times: usualTimes, installation, place })
   const spec = { ...place, installation }
-  const handle = (): unknown => ({ address: '127.0.7.12', arn, cluster: 'agents' })
+  const handles = new Handles()
+  handles.add(taskLabel, { address: '127.0.7.12', arn, cluster: 'agents' })
   const rest = { incarnation: '1-2-3-4', kind: kind.kind, dependsOn: [], onLoss: 'end' as const, detail: { address: '127.0.7.12' } }
   const ref = kind.name({ id: `agent-${number}.4`, scopeId: `agent-${number}`, spec, ...rest })
-  const ctx = { signal: new AbortController().signal, clock: realClock, handle, live: undefined, record: async () => {} }
+  const ctx = { signal: new AbortController().signal, clock: realClock, handles, live: undefined, record: async () => {} }
   return { kind, ref, ctx }
 }
 

@@ -2,8 +2,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { environmentTag, environmentTagName } from '../../../src/core/model/identity.ts'
+import { logLabels } from '../../../src/core/ports/agent-log.ts'
 import type { Effects } from '../../../src/core/ports/effects.ts'
+import { Handles } from '../../../src/core/ports/handles.ts'
 import type { CreateCtx } from '../../../src/core/ports/kind.ts'
+import { type processTreeKind, type SessionHandle, sessionLabel } from '../../../src/core/ports/process.ts'
 import type { Containment, Tree } from '../../../src/host/containment/containment.ts'
 import { ScanContainment } from '../../../src/host/containment/scan.ts'
 import { realEffects } from '../../../src/host/effects.ts'
@@ -44,11 +47,14 @@ describe('tmux: a command that was started in a terminal', () => {
         argv: ['sleep'],
         env: {},
         cwd: '/',
-        stdio: ['ignore', { log: 'stdout' }, { log: 'stderr' }],
-        terminal: { label: 'session', stdin: '/dev/null' },
+        stdin: 'ignore',
+        streams: [],
+        terminal: { label: sessionLabel, stdin: '/dev/null', stdout: logLabels[0], stderr: logLabels[1] },
       }
-      const handle = (label: string): unknown => (label === 'session' ? { announced: (argv: unknown) => argv } : { path: label })
-      const created = kind.create(tree, tree.spec, { live, handle } as unknown as CreateCtx)
+      const handles = new Handles()
+      handles.add(sessionLabel, { announced: (argv) => argv } as SessionHandle)
+      for (const label of logLabels) handles.add(label, { path: label, archive: label, done: () => {} })
+      const created = kind.create(tree, tree.spec, { live, handles } as unknown as CreateCtx<typeof processTreeKind>)
       if (isInside) expect(await created).toMatchObject({ detail: { pid: started.pid } })
       else await expect(created).rejects.toMatchObject({ code: 'launch_failed', message: expect.stringContaining('moved it out') })
     } finally {

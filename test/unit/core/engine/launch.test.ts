@@ -3,7 +3,7 @@ import { realEffects } from '../../../../src/host/effects.ts'
 import { FolderKind } from '../../../../src/kinds/file/folder.ts'
 import { DirectoryKind, FileKind } from '../../../../src/kinds/file/kind.ts'
 import type { Fate } from '../../../support/faults.ts'
-import { type Life, Simulation, thing, unlistedKind } from '../../../support/simulation.ts'
+import { type Life, listedKind, Simulation, thing, unlistedKind } from '../../../support/simulation.ts'
 
 let simulation: Simulation
 let life: Life
@@ -106,7 +106,7 @@ describe('close during a launch', () => {
     expect([...simulation.world.archive]).toEqual(['archive of agent.1'])
   })
 
-  test.each(['listed', 'unlisted'])('does not call a %s resource released while its creation is running', async (kind) => {
+  test.each([listedKind, unlistedKind])('does not call a %s resource released while its creation is running', async (kind) => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     life.faults.next('create', ['slow'], 50_000)
     const launched = life.engine.launch(scope, [thing('late', { kind })])
@@ -126,7 +126,7 @@ describe('close during a launch', () => {
     const request = life.engine.openScope({ id: 'request', kind: 'request' })
     const agent = life.engine.openScope({ id: 'agent', kind: 'agent', parentId: request.id })
     life.faults.next('create', ['slow'], 25_000)
-    life.engine.launch(agent, [thing('late', { kind: 'unlisted' })]).catch(() => {})
+    life.engine.launch(agent, [thing('late', { kind: unlistedKind })]).catch(() => {})
     await run(simulation.clock.pause(10))
     expect(await run(life.engine.close('request', { trigger: 'request-finished' }))).toMatchObject({ success: false })
     await run(simulation.clock.pause(20_000))

@@ -32,12 +32,24 @@ describe('error table', () => {
 describe('EbbError', () => {
   it('carries code, cause and details', () => {
     const cause = new Error('why')
-    const error = new EbbError('ledger_busy', 'It is locked.', { cause, details: { pid: 1 } })
-    expect(error).toMatchObject({ name: 'EbbError', code: 'ledger_busy', message: 'It is locked.', cause, details: { pid: 1 } })
+    const details = [{ path: 'type', message: 'unknown provider' }]
+    const error = new EbbError('invalid_request', 'It is unknown.', { cause, details })
+    expect(error).toMatchObject({ name: 'EbbError', code: 'invalid_request', message: 'It is unknown.', cause, details })
     expect(isEbbError(error)).toBe(true)
-    expect(isEbbError(error, 'ledger_busy')).toBe(true)
+    expect(isEbbError(error, 'invalid_request')).toBe(true)
     expect(isEbbError(error, 'bad_usage' satisfies ErrorCode)).toBe(false)
     expect(isEbbError(cause)).toBe(false)
+  })
+
+  it('has details of the type that belongs to its code', () => {
+    const error: unknown = new EbbError('invalid_id', 'No.', { details: [{ path: 'id', message: 'It is malformed.' }] })
+    expect(isEbbError(error, 'invalid_id') && error.details?.[0]?.path).toBe('id')
+    // @ts-expect-error: the details of this code are a list of problems, not a report.
+    expect(isEbbError(error, 'invalid_id') && error.details?.success).toBeUndefined()
+    // @ts-expect-error: the details of this code are a report.
+    expect(new EbbError('not_released', 'No.', { details: [] })).toBeInstanceOf(EbbError)
+    // @ts-expect-error: errors with this code have no details.
+    expect(new EbbError('ledger_busy', 'No.', { details: [] })).toBeInstanceOf(EbbError)
   })
 
   it('has no cause property without a cause', () => {

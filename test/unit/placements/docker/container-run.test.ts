@@ -1,12 +1,13 @@
 import { PassThrough } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import type { Effects } from '../../../../src/core/ports/effects.ts'
+import { Handles } from '../../../../src/core/ports/handles.ts'
 import { realClock } from '../../../../src/host/clock.ts'
 import { realEffects } from '../../../../src/host/effects.ts'
 import type { Daemon } from '../../../../src/placements/docker/daemon.ts'
 import { dockerOver } from '../../../../src/placements/docker/docker.ts'
 import { Followers } from '../../../../src/placements/docker/follower.ts'
-import type { Docker, DockerQueries, InspectedContainer } from '../../../../src/placements/docker/ports.ts'
+import { containerLabel, type Docker, type DockerQueries, type InspectedContainer } from '../../../../src/placements/docker/ports.ts'
 import { ContainerRunKind, type ContainerRunRef } from '../../../../src/placements/docker/run.ts'
 
 /** A clock on which every deadline passes at the next turn of the event loop. An answer that exists by then is in time. */
@@ -63,8 +64,9 @@ describe('docker: a run for which the daemon does not confirm that it waits for 
     let starts = 0
     const start = async (): Promise<never> => Promise.reject(new Error(`start ${++starts}`))
     const kind = kindWith({ start }, { nextExit: () => new Promise(() => {}) })
-    const handle = (): object => ({ id: 'id', paths: undefined, mostBytes: 1, daemon })
-    const ctx = { signal, clock, record: async () => {}, handle, live: { input: '' } }
+    const handles = new Handles()
+    handles.add(containerLabel, { id: 'id', paths: undefined, mostBytes: 1, daemon })
+    const ctx = { signal, clock, record: async () => {}, handles, live: { input: '' } }
     await expect(kind.create(refWith(kind, undefined), spec, ctx)).rejects.toThrow('did not answer within')
     expect(starts).toBe(0)
   })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { Handles } from '../../../../src/core/ports/handles.ts'
 import { realClock } from '../../../../src/host/clock.ts'
 import { realEffects } from '../../../../src/host/effects.ts'
 import { DockerError } from '../../../../src/placements/docker/daemon.ts'
@@ -69,7 +70,7 @@ describe('docker: a container whose creation was not confirmed', () => {
 
   it('needs no second listing when the daemon refused to create it', async () => {
     const { kind, listings } = kindSeeing([], [late])
-    const create = { ...ctx, record: async () => {}, handle: () => undefined, live: { argv: [], env: {}, mounts: [] } }
+    const create = { ...ctx, record: async () => {}, handles: new Handles(), live: { argv: [], env: {}, mounts: [] } }
     await expect(kind.create(refWith(kind, undefined), { installation: 'ours', image: 'bb:1' }, create)).rejects.toThrow('left alone')
     expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'absent' })
     expect(listings()).toBe(1)

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
+import type { DetailOf } from '../../../../src/core/ports/kind.ts'
 import type { Aws, AwsQueries, TaskSeen } from '../../../../src/placements/ecs/aws.ts'
-import { EcsTaskKind } from '../../../../src/placements/ecs/ecs-task.ts'
+import { EcsTaskKind, type ecsTaskKind } from '../../../../src/placements/ecs/ecs-task.ts'
 import { startedBy, tagsOf, tokenOf } from '../../../../src/placements/ecs/mark.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
@@ -33,7 +34,7 @@ function scene(): Scene {
   return { kind: new EcsTaskKind({ aws, queries, times, installation: 'here', settings }), clock: new VirtualClock(), stopped, tasks }
 }
 
-function refOf({ kind }: Scene, detail?: object): ReturnType<EcsTaskKind['name']> {
+function refOf({ kind }: Scene, detail?: DetailOf<typeof ecsTaskKind>): ReturnType<EcsTaskKind['name']> {
   const spec = { ...settings, installation: 'here' }
   const intent = {
     id: mark.resourceId,

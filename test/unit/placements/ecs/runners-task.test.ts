@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import type { RemoteAgentSpec, RunnerStatus } from '../../../../src/core/ports/runner.ts'
 import type { Aws, AwsQueries, TaskSeen } from '../../../../src/placements/ecs/aws.ts'
 import { RunnersTasks } from '../../../../src/placements/ecs/runners-task.ts'
 import { RemoteAgentKind } from '../../../../src/placements/remote/kind.ts'
+import type { RemoteAgentSpec, RunnerStatus } from '../../../../src/placements/remote/ports.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
 /** A runner that does not answer, and the ECS task in which it runs. */

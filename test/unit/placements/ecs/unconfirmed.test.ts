@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { Handles } from '../../../../src/core/ports/handles.ts'
 import type { CreateCtx } from '../../../../src/core/ports/kind.ts'
-import { AddressLeaseKind } from '../../../../src/placements/ecs/address-lease.ts'
+import { AddressLeaseKind, type addressLeaseKind } from '../../../../src/placements/ecs/address-lease.ts'
 import {
   type Aws,
   AwsProblem,
@@ -9,7 +10,8 @@ import {
   type TargetSeen,
   type TaskSeen,
 } from '../../../../src/placements/ecs/aws.ts'
-import { LbTargetKind } from '../../../../src/placements/ecs/lb-target.ts'
+import { taskLabel } from '../../../../src/placements/ecs/ecs-task.ts'
+import { LbTargetKind, type lbTargetKind } from '../../../../src/placements/ecs/lb-target.ts'
 import { metadataOf } from '../../../../src/placements/ecs/mark.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
@@ -45,12 +47,14 @@ class Scene {
     listTasks: async () => [],
   } as Partial<AwsQueries> as AwsQueries
 
-  ctx(): CreateCtx {
+  ctx(): CreateCtx<typeof addressLeaseKind> & CreateCtx<typeof lbTargetKind> {
+    const handles = new Handles()
+    handles.add(taskLabel, { address, arn, cluster: 'agents' })
     return {
       signal: new AbortController().signal,
       clock: this.clock,
       live: undefined,
-      handle: () => ({ address, arn, cluster: 'agents' }),
+      handles,
       record: async (detail) => void this.recorded.push(detail),
     }
   }

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import type { Intent } from '../../../../src/core/model/resource.ts'
-import type { CreateCtx, Ctx } from '../../../../src/core/ports/kind.ts'
+import { logLabels } from '../../../../src/core/ports/agent-log.ts'
+import { Handles } from '../../../../src/core/ports/handles.ts'
+import type { CreateCtx, Ctx, DetailOf, IntentOf } from '../../../../src/core/ports/kind.ts'
 import type { TreeHandle } from '../../../../src/core/ports/process.ts'
-import type { RemoteAgentSpec, RunnerNews, RunnerStatus } from '../../../../src/core/ports/runner.ts'
 import { RemoteAgentKind } from '../../../../src/placements/remote/kind.ts'
+import type { RemoteAgentSpec, RunnerNews, RunnerStatus, remoteAgentKind } from '../../../../src/placements/remote/ports.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
 /** How the remote-agent kind handles the answers of a runner, and missing answers. */
@@ -88,8 +89,8 @@ class Scene {
     }
   }
 
-  ref(detail?: unknown): ReturnType<RemoteAgentKind['name']> {
-    const intent: Intent<RemoteAgentSpec> = {
+  ref(detail?: DetailOf<typeof remoteAgentKind>): ReturnType<RemoteAgentKind['name']> {
+    const intent: IntentOf<typeof remoteAgentKind> = {
       ...{ id: 'scope.3', scopeId: 'scope', incarnation: 'i', kind: 'remote-agent', spec, dependsOn: [], onLoss: 'end' },
       ...(detail !== undefined && { detail }),
     }
@@ -101,14 +102,16 @@ class Scene {
   }
 
   async launch(): Promise<{ readonly exit: TreeHandle['exit']; readonly ref: ReturnType<Scene['ref']> }> {
-    const ctx: CreateCtx = {
+    const handles = new Handles()
+    handles.add(logLabels[0], { path: '/log', archive: '/archive', done: () => {} })
+    const ctx: CreateCtx<typeof remoteAgentKind> = {
       ...this.ctx(),
       record: async (detail) => void this.recorded.push(detail),
-      handle: () => ({ path: '/log', archive: '/archive', done: () => {} }),
+      handles,
       live: { order: { agentId: 'scope', type: 'command', prompt: '', configuration: {} } },
     }
     const { handle, detail } = await this.kind.create(this.ref(), spec, ctx)
-    return { exit: (handle as TreeHandle).exit, ref: this.ref(detail) }
+    return { exit: handle.exit, ref: this.ref(detail) }
   }
 }
 
