@@ -9,6 +9,7 @@ import { sentinelEnvironment } from './config/sentinel-environment.ts'
 import type { Control } from './control.ts'
 import type { Engine } from './core/engine/api.ts'
 import { createEngine } from './core/engine/engine.ts'
+import type { Agent } from './core/model/agent.ts'
 import { EbbError } from './core/model/errors.ts'
 import type { Intent } from './core/model/resource.ts'
 import type { Effects } from './core/ports/effects.ts'
@@ -35,7 +36,7 @@ import { TempFolderKind } from './kinds/temp-folder/kind.ts'
 import { ToolLeftoversKind } from './kinds/tool-leftovers/kind.ts'
 import type { PlacementParts } from './placements/definition.ts'
 import type { LaunchContext } from './placements/files.ts'
-import { missingSetting, openPlacements, placementTable, unusedSettings } from './placements/registry.ts'
+import { missingSetting, openPlacements, placementTable, terminalPlaceOf, unusedSettings } from './placements/registry.ts'
 import { agentPrograms } from './providers/programs.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 import type { Composition, Supervisor } from './supervisor.ts'
@@ -82,8 +83,8 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     runDirectory: home.run,
     tempDirectory: tmpdir,
     now: () => Date.parse(clock.wall()),
-    // tmux daemonizes its server, so the subreaper process is no ancestor of the agents in tmux. The fallback scan contains them instead.
-    tmux: { socket: home.tmuxSocket, containment: containment.name === 'subreaper' ? containments.fallbackScan : containment },
+    // The subreaper process is no ancestor of what a daemon starts. The fallback scan contains that instead.
+    daemonContainment: containment.name === 'subreaper' ? containments.fallbackScan : containment,
     keepsSessions: composition.keepsSessions ?? false,
   }
   const parts: PlacementParts = {
@@ -168,6 +169,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     engine,
     audit: ledger,
     placementTable,
+    terminalOf: (agent: Agent) => terminalPlaceOf(home.directory, agent),
     ...contents,
     effects,
     plan,
@@ -256,11 +258,9 @@ export async function runMain(words: readonly string[], inherited: Inherited): P
   const { runCommandLine } = await import('./cli/cli.ts')
   const manifest = join(import.meta.dirname, '..', 'package.json')
   const dashboard = join(import.meta.dirname, '..', 'dist', 'web')
-  const attach = async (config: Config, agentId: string): Promise<number> => {
-    const { environment } = config
-    const { Tmux } = await import('./placements/tmux/tmux.ts')
-    const tmux = new Tmux({ effects: realEffects, socket: openHome(config.home, kernelId).tmuxSocket, environment })
-    return await (await import('./placements/tmux/attach.ts')).attach(tmux, agentId, environment)
+  const attach = async ({ home, environment }: Config, agent: Agent): Promise<number> => {
+    const parts = { home: openHome(home, kernelId).directory, effects: realEffects, environment }
+    return await (await import('./placements/attach.ts')).attach(agent, parts)
   }
   process.exit(
     await runCommandLine(words, {

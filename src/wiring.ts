@@ -8,13 +8,14 @@ import type { Home } from './config/home.ts'
 import { retentionRules } from './config/retention.ts'
 import { Control } from './control.ts'
 import type { Engine } from './core/engine/api.ts'
+import type { Agent } from './core/model/agent.ts'
 import { parseSpawnRule } from './core/model/spawn-rule.ts'
 import type { AgentStore } from './core/ports/agents.ts'
 import type { Archives } from './core/ports/archives.ts'
 import type { Effects } from './core/ports/effects.ts'
 import type { Planned } from './core/ports/kind.ts'
 import type { AuditTrail } from './core/ports/ledger.ts'
-import type { PlacementTable } from './core/ports/placement.ts'
+import type { PlacementTable, TerminalPlace } from './core/ports/placement.ts'
 import type { ProcessLaunch, TreeMember } from './core/ports/process.ts'
 import type { Runtime } from './core/ports/runtime.ts'
 import type { TaskStore } from './core/ports/tasks.ts'
@@ -39,6 +40,7 @@ export interface Wiring extends Runtime {
   readonly engine: Engine
   readonly audit: AuditTrail
   readonly placementTable: PlacementTable
+  readonly terminalOf: (agent: Agent) => TerminalPlace | undefined
   readonly agents: AgentStore
   readonly tasks: TaskStore
   /** Makes the store sync to the disk in Node's thread pool, whose threads `startThreads` starts. */
@@ -84,6 +86,7 @@ export function wireControl(wiring: Wiring): Control {
     engine,
     audit,
     placementTable: wiring.placementTable,
+    terminalOf: wiring.terminalOf,
     store: agents,
     endings,
     openStream: (callbacks) => new Stream({ agents, clock, log, ...callbacks }),

@@ -1,5 +1,6 @@
-import type { Placement, PlacementTable } from '../core/ports/placement.ts'
-import type { OptionTable, PlacementDefinition, PlacementParts, SettingsOf } from './definition.ts'
+import type { Agent } from '../core/model/agent.ts'
+import type { Placement, PlacementTable, TerminalPlace } from '../core/ports/placement.ts'
+import type { OptionTable, PlacementDefinition, PlacementParts, SettingsOf, TerminalDefinition } from './definition.ts'
 import { docker } from './docker/definition.ts'
 import { ecs } from './ecs/definition.ts'
 import { processes } from './process/definition.ts'
@@ -17,14 +18,23 @@ export const placementOptions = Object.assign({}, ...definitions.map(({ options 
 
 export const placementNames: readonly string[] = definitions.map(({ name }) => name)
 
-export const placementTable: PlacementTable = new Map(
-  definitions.map(({ name, isRemote, hasTerminal }) => [name, { isRemote, hasTerminal }]),
-)
-
 /** A configuration: the settings of all placements are among its own. */
 type Settings = SettingsOf<typeof placementOptions>
 
 const all = definitions as readonly unknown[] as readonly PlacementDefinition<OptionTable>[]
+
+export const placementTable: PlacementTable = new Map(
+  all.map(({ name, isRemote, terminal }) => [name, { isRemote, hasTerminal: terminal !== undefined }]),
+)
+
+export function terminalOf(placement: string): TerminalDefinition | undefined {
+  return all.find(({ name }) => name === placement)?.terminal
+}
+
+/** Where the terminal of an agent is. Undefined when the agent's placement has none. */
+export function terminalPlaceOf(home: string, { name, placement }: Pick<Agent, 'name' | 'placement'>): TerminalPlace | undefined {
+  return name === undefined ? undefined : terminalOf(placement)?.place(home, name)
+}
 
 function isConfigured({ requires }: PlacementDefinition, settings: Settings): boolean {
   return requires === undefined || settings[requires.option as keyof Settings] !== undefined

@@ -63,6 +63,7 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
     taskLimits: { concurrent: 20, agents: 100, depth: 5, spawnRules: [], stuckThresholdMs: never, stuckAction: 'report' },
     readLog: async () => ({ lines: [], next: 0 }),
     requireFolder: () => {},
+    terminalOf: () => undefined,
     retentionMs: 60_000,
     retention: { byAgentType: new Map() },
     plan: options.plan ?? (() => []),

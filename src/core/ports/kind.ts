@@ -66,6 +66,8 @@ export interface KindTraits {
    * alive.
    */
   readonly runsAgent?: true
+  /** A resource of this kind is the terminal of an agent. */
+  readonly isTerminal?: true
   /** The label of a resource of this kind in plans. An adopted resource gets its handle under this label. */
   readonly planLabel?: string
 }

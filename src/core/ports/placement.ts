@@ -25,8 +25,14 @@ export interface OtherHost {
 export interface PlacementTraits {
   /** Its agents are not processes of this host. */
   readonly isRemote: boolean
-  /** Its agents have a terminal that a person can attach to. The terminal is named after the agent, so the agent needs a name. */
+  /** Its agents have a terminal that a person can attach to. It is named after the agent, so the agent needs a name. */
   readonly hasTerminal: boolean
+}
+
+/** Where a person's programs find the terminal of an agent. */
+export interface TerminalPlace {
+  readonly session: string
+  readonly socket: string
 }
 
 /** The traits of every placement that this version knows, by name. */

@@ -7,7 +7,6 @@ import { parseDockerHost } from './host-option.ts'
 export const docker = definePlacement({
   name: 'docker',
   isRemote: true,
-  hasTerminal: false,
   options: {
     dockerImage: option<string | undefined>('IMAGE', 'the image of the placement docker', undefined, parseText),
     dockerHost: option<string | undefined>(

@@ -7,7 +7,6 @@ import { definePlacement } from '../definition.ts'
 export const ecs = definePlacement({
   name: 'ecs',
   isRemote: true,
-  hasTerminal: false,
   options: {
     ecsCluster: option<string | undefined>('CLUSTER', 'the cluster of the placement ecs, by name or ARN', undefined, parseText),
     ecsTaskDefinition: option<string | undefined>('FAMILY[:REVISION]', 'the task definition of agents', undefined, parseText),

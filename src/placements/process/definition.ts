@@ -4,7 +4,6 @@ import { definePlacement } from '../definition.ts'
 export const processes = definePlacement({
   name: 'process',
   isRemote: false,
-  hasTerminal: false,
   options: {},
   open: async (_settings, { context }) => {
     const { planProcess } = await import('./placement.ts')

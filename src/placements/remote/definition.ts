@@ -5,7 +5,6 @@ import { definePlacement } from '../definition.ts'
 export const remote = definePlacement({
   name: 'remote',
   isRemote: true,
-  hasTerminal: false,
   options: {
     remoteUrl: option<string | undefined>('URL', 'the runner host of the placement remote', undefined, parseBase),
     remoteToken: option<string | undefined>('TOKEN', 'the token that the runner host requires', undefined, parseToken),

@@ -82,6 +82,7 @@ const lastOutputMs = 1_000
 export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   readonly kind = tmuxSession
   readonly attends = true
+  readonly isTerminal = true
   readonly planLabel = sessionLabel
   readonly #deps: TmuxKindDeps
   readonly #listeners = new Map<string, PaneListener>()

@@ -23,7 +23,7 @@ export function cleanedAgent(result: CleanupResult): object {
   const { zombies } = result
   return {
     success: result.success,
-    tmux_session_killed: result.tmuxSessionKilled,
+    tmux_session_killed: result.terminalClosed,
     prompt_file_deleted: result.promptFileDeleted,
     log_files_archived: result.logFilesArchived,
     verified_no_zombies: result.verifiedNoZombies,

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { z } from 'zod'
 import type { ErrorCode } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
@@ -65,7 +64,7 @@ interface DeploymentArguments {
 }
 
 export async function deploy(
-  { args: { task_id, provider, placement, command, model }, asking, control, home, signal, notify }: ToolCall<DeploymentArguments>,
+  { args: { task_id, provider, placement, command, model }, asking, control, signal, notify }: ToolCall<DeploymentArguments>,
   request: Pick<DeployAgent, 'agentType' | 'prompt' | 'parent' | 'allowDuplicate'>,
 ): Promise<object> {
   const deployed = await control.tasks.deploy({
@@ -79,16 +78,16 @@ export async function deploy(
     signal,
     onPhase: (phase) => notifyPhase(notify, phase),
   })
-  return deployedAnswer(deployed, home)
+  return deployedAnswer(deployed)
 }
 
-function deployedAnswer({ agent, isDeduplicated, workspace, tmuxSession }: Deployed, home: string): object {
+function deployedAnswer({ agent, isDeduplicated, workspace, terminal }: Deployed): object {
   return {
     success: true,
     agent_id: agent.name ?? agent.id,
     agent_uuid: agent.id,
-    tmux_session: tmuxSession ?? null,
-    tmux_socket: tmuxSession === undefined ? null : join(home, 'tmux.sock'),
+    tmux_session: terminal?.session ?? null,
+    tmux_socket: terminal?.socket ?? null,
     status: agent.status,
     workspace,
     provider: agent.type,

@@ -15,8 +15,6 @@ import { tools } from './tools/all.ts'
 export interface McpDeps {
   readonly control: Control
   readonly version: string
-  /** The folder with the socket of Ebb's tmux server. */
-  readonly home: string
 }
 
 const instructions = `Ebb runs coding agents and proves that nothing they created outlives them.
@@ -35,14 +33,14 @@ export function createMcpServer(deps: McpDeps, asking: Asking): McpServer {
   return server
 }
 
-function addTool(server: McpServer, tool: ToolDefinition, { control, home }: McpDeps, asking: Asking): void {
+function addTool(server: McpServer, tool: ToolDefinition, { control }: McpDeps, asking: Asking): void {
   const { name, title, description, annotations } = tool
   const config = { title, description, inputSchema: advertised(tool.arguments), outputSchema: tool.result, annotations }
   server.registerTool(name, config, async (given, ctx) => {
     try {
       const args = parseArguments(tool.arguments, given)
       requireCaller(tool, asking)
-      return resultOf(await tool.run({ args, asking, control, home, signal: ctx.mcpReq.signal, notify: progressNotifier(ctx) }))
+      return resultOf(await tool.run({ args, asking, control, signal: ctx.mcpReq.signal, notify: progressNotifier(ctx) }))
     } catch (error) {
       return resultOf((tool.failure ?? failureOf)(error, name, control.log))
     }

@@ -54,7 +54,7 @@ function agentStatus(view: AgentView): object {
     ...(view.lastProgress && { last_progress: view.lastProgress }),
     findings: view.findings,
     message_count: view.messageCount,
-    ...(view.tmuxSession !== undefined && { tmux_session: view.tmuxSession }),
+    ...(view.terminal && { tmux_session: view.terminal.session }),
     ...(view.completionValidation && { completion_validation: view.completionValidation }),
     ...(view.stuck && { stuck: { since: view.stuck.since, silent_ms: view.stuck.silentMs } }),
   }

@@ -10,7 +10,6 @@ export interface ToolCall<Arguments> {
   readonly args: Arguments
   readonly asking: Asking
   readonly control: Control
-  readonly home: string
   readonly signal: AbortSignal
   readonly notify: NotifyProgress | undefined
 }

@@ -27,7 +27,7 @@ const required = {
 }
 
 async function codesFor(caller: Caller): Promise<Readonly<Record<string, string>>> {
-  await using mcp = await mcpOf(createMcpServer({ control, version: '1', home: '/' }, { caller, cwd: '/' }))
+  await using mcp = await mcpOf(createMcpServer({ control, version: '1' }, { caller, cwd: '/' }))
   const codes = await Promise.all(tools.map(async ({ name }) => [name, (await mcp.call(name, required)).code] as const))
   return Object.fromEntries(codes)
 }

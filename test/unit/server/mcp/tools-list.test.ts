@@ -12,7 +12,7 @@ import { root } from '../../../support/home.ts'
 const control = {} as Control
 
 it('tools/list: names, order, descriptions, schemas and annotations are those of the golden file, byte for byte', async () => {
-  const server = createMcpServer({ control, version: '1', home: '/' }, { caller: 'orchestrator' })
+  const server = createMcpServer({ control, version: '1' }, { caller: 'orchestrator' })
   const [near, far] = InMemoryTransport.createLinkedPair()
   await server.connect(far)
   const ask = (method: string, params: JSONRPCRequest['params']): Promise<JSONRPCMessage> =>
