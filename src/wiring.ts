@@ -27,10 +27,8 @@ import { requireFolder } from './kinds/file/folder.ts'
 import type { CompleteLog } from './kinds/log/kind.ts'
 import { readLog } from './kinds/log/read-lines.ts'
 import { LentFolders } from './kinds/temp-folder/lent-folder.ts'
-import { installed } from './providers/all.ts'
+import { providers } from './providers/all.ts'
 import { Catalogue } from './providers/catalogue.ts'
-import { command } from './providers/command.ts'
-import { synthetic } from './providers/synthetic.ts'
 
 /** The second half of the composition root: what is needed only when there are agents. It is loaded on demand. */
 
@@ -57,7 +55,7 @@ export interface Wiring extends Runtime {
 function wireCatalogue({ config, home, effects, host }: Wiring): Catalogue {
   const child = join(import.meta.dirname, '..', 'bin', 'synthetic-agent.cjs')
   const lent = new LentFolders({ effects, directory: home.run, host })
-  return new Catalogue([...installed, command, synthetic(child)], {
+  return new Catalogue(providers(child), {
     environment: config.agentEnvironment,
     findProgram,
     readVersion: (argv) => readVersion(argv, config.agentEnvironment, (use) => lent.lend(use)),

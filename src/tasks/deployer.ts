@@ -219,8 +219,7 @@ export class Deployer {
   #requestFor({ request, task, member, parentName, knownMark, scopeId }: Order): LaunchRequest {
     const { callers, callback, catalogue } = this.#deps
     const provider = catalogue.find(request.provider)
-    // Only programs with MCP support get the server; a command finds it in the file named by EBB_MCP_CONFIG.
-    const canCallBack = provider?.capabilities.mcpSupport || provider?.type === 'command'
+    const canCallBack = provider?.capabilities.mcpSupport || provider?.mayCallBack
     const back = canCallBack ? callback() : undefined
     const token = back && callers.issue(member.id)
     const { configuration = {}, requestId } = request

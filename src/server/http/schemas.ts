@@ -4,7 +4,7 @@ import { agentStatuses } from '../../core/model/agent.ts'
 import { triggers } from '../../core/model/close-request.ts'
 import { messageTypes } from '../../core/model/message.ts'
 import * as names from '../../core/model/names.ts'
-import { type ScheduledEvent, scheduledStatuses } from '../../core/ports/provider.ts'
+import { providerInputs, type ScheduledEvent, scheduledStatuses } from '../../core/ports/provider.ts'
 import { instant, proof } from './close-schemas.ts'
 
 export { historyDetail, historyEntry, report } from './close-schemas.ts'
@@ -337,6 +337,8 @@ export const providers = z.object({
           isDefault: z.boolean(),
         }),
       ),
+      /** Fields of the configuration that only this provider uses. */
+      inputs: z.array(z.enum(providerInputs)),
     }),
   ),
 })
