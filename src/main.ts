@@ -27,16 +27,12 @@ import { procTable } from './host/processes/proc.ts'
 import { requireProgram } from './host/program.ts'
 import { PipeSentinel } from './host/sentinel.ts'
 import { watchedKind } from './host/watched-kind.ts'
-import { FolderKind } from './kinds/file/folder.ts'
-import { DirectoryKind, FileKind } from './kinds/file/kind.ts'
+import { openKinds } from './kinds/all.ts'
 import { LedgerArchives } from './kinds/log/archives.ts'
-import { type CompleteLog, LogKind } from './kinds/log/kind.ts'
-import { ProcessTreeKind } from './kinds/process-tree/kind.ts'
-import { TempFolderKind } from './kinds/temp-folder/kind.ts'
-import { ToolLeftoversKind } from './kinds/tool-leftovers/kind.ts'
+import type { CompleteLog } from './kinds/log/kind.ts'
 import type { PlacementParts } from './placements/definition.ts'
 import type { LaunchContext } from './placements/files.ts'
-import { missingSetting, openPlacements, placementTable, terminalPlaceOf, unusedSettings } from './placements/registry.ts'
+import { openPlacements, placementKindLabels, placementTable, terminalPlaceOf, unusedSettings } from './placements/registry.ts'
 import { agentPrograms } from './providers/programs.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 import type { Composition, Supervisor } from './supervisor.ts'
@@ -58,22 +54,19 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const isWatched = composition.watched ?? true
   if (isWatched) containment.expectLaunch?.()
 
-  const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, fallbackScan: containments.fallbackScan })
   // Reads a complete log to its end. The function is set below, because the kinds are constructed before the wiring that it needs.
   let readToEnd = async (_log: CompleteLog): Promise<void> => {}
-  const logs = new LogKind({
-    effects,
-    directory: home.logs,
-    inheritedTag,
+  const ownKinds = openKinds({
+    ...{ effects, host, processes, inheritedTag },
     installation: home.installation,
+    containments: containments.all,
     fallbackScan: containments.fallbackScan,
-    processes,
+    logDirectory: home.logs,
+    runDirectory: home.run,
     readToEnd: (complete) => readToEnd(complete),
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })
-  const folders = new FolderKind(effects)
-  const temps = new TempFolderKind({ effects, host, directory: home.run })
-  const paths = [new FileKind(effects), new DirectoryKind(effects), folders, temps, new ToolLeftoversKind(effects)]
+  const { tree, folders } = ownKinds
   const context: LaunchContext = {
     installation: home.installation,
     containment,
@@ -96,11 +89,12 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   }
   const placements = await openPlacements(config, parts)
   const kinds = new Map<string, ResourceKind>(
-    [tree, logs, ...paths, ...placements.flatMap((one) => one.kinds)].map((kind) => [
+    [...ownKinds.all, ...placements.flatMap((one) => one.kinds)].map((kind) => [
       kind.kind,
-      composition.onUnknown ? watchedKind(kind as ResourceKind, composition.onUnknown) : (kind as ResourceKind),
+      composition.onUnknown ? watchedKind(kind, composition.onUnknown) : kind,
     ]),
   )
+  const kindLabels = new Map([...ownKinds.all.map(({ kind, label }) => [kind, label] as const), ...placementKindLabels])
 
   const sentinel = new PipeSentinel({
     effects,
@@ -169,6 +163,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     engine,
     audit: ledger,
     placementTable,
+    kindLabels,
     terminalOf: (agent: Agent) => terminalPlaceOf(home.directory, agent),
     ...contents,
     effects,
@@ -228,7 +223,7 @@ function checkUnused(config: Config): readonly SettingCheck[] {
 }
 
 function notConfigured(placement: string): never {
-  const needed = missingSetting(placement)
+  const needed = placementTable.get(placement)?.needs?.setting
   if (needed === undefined)
     throw new EbbError('launch_refused', `There is no placement ${placement}; use one of ${[...placementTable.keys()].join(', ')}.`)
   throw new EbbError('launch_refused', `The placement ${placement} needs the setting ${needed}; see the guide on it.`)

@@ -13,7 +13,7 @@ import { parseSpawnRule } from './core/model/spawn-rule.ts'
 import type { AgentStore } from './core/ports/agents.ts'
 import type { Archives } from './core/ports/archives.ts'
 import type { Effects } from './core/ports/effects.ts'
-import type { Planned } from './core/ports/kind.ts'
+import type { KindLabels, Planned } from './core/ports/kind.ts'
 import type { AuditTrail } from './core/ports/ledger.ts'
 import type { PlacementTable, TerminalPlace } from './core/ports/placement.ts'
 import type { ProcessLaunch, TreeMember } from './core/ports/process.ts'
@@ -38,6 +38,7 @@ export interface Wiring extends Runtime {
   readonly engine: Engine
   readonly audit: AuditTrail
   readonly placementTable: PlacementTable
+  readonly kindLabels: KindLabels
   readonly terminalOf: (agent: Agent) => TerminalPlace | undefined
   readonly agents: AgentStore
   readonly tasks: TaskStore
@@ -84,6 +85,7 @@ export function wireControl(wiring: Wiring): Control {
     engine,
     audit,
     placementTable: wiring.placementTable,
+    kindLabels: wiring.kindLabels,
     terminalOf: wiring.terminalOf,
     store: agents,
     endings,

@@ -18,8 +18,10 @@ export type SettingsOf<Options extends OptionTable> = {
  * Everything that the rest of the program knows about one placement. A definition is read at every start, so it holds no code that
  * is only needed by a launch: `open` loads that.
  */
-export interface PlacementDefinition<Options extends OptionTable = OptionTable> extends Omit<PlacementTraits, 'hasTerminal'> {
+export interface PlacementDefinition<Options extends OptionTable = OptionTable> extends Pick<PlacementTraits, 'isRemote' | 'labels'> {
   readonly name: string
+  /** Its agents run at a host of their own, which `Placement.host` observes. */
+  readonly hasHost?: true
   readonly options: Options
   /**
    * The option without which the placement is not configured, and what that option names. A placement without `requires` is always

@@ -53,6 +53,7 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
     engine: life.engine,
     audit: life.ledger,
     placementTable: new Map(),
+    kindLabels: new Map(),
     store,
     endings,
     openStream: () => ({ leave: () => {} }) as unknown as Stream,

@@ -1,3 +1,4 @@
+import { detachHelp } from '../../config/options.ts'
 import type { Agent } from '../../core/model/agent.ts'
 import { EbbError } from '../../core/model/errors.ts'
 import type { PlacementTable } from '../../core/ports/placement.ts'
@@ -9,7 +10,7 @@ import { callServer } from '../server-call.ts'
 
 export const definition: CommandDefinition = {
   name: 'attach',
-  summary: 'open the terminal of an agent in tmux; Ctrl-B D detaches from it',
+  summary: `open the terminal of an agent; ${detachHelp} detaches from it`,
   usage: 'ebb attach ID',
   examples: ['ebb attach 1a2b3c4d', 'ebb attach builder-142530-1a2b3c'],
   options: serverOptions,

@@ -5,7 +5,7 @@ import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 import type { FolderDetail, FolderLive, FolderSpec } from '../../core/ports/folder.ts'
-import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { CreateCtx, Created, Ctx, Found, LabelledKind, StepEffect } from '../../core/ports/kind.ts'
 import { confine, findStat, type Inode, inodeOf, isSame, refused, stagingPath } from '../../host/path.ts'
 
 /**
@@ -25,8 +25,9 @@ export interface FolderRef extends FolderSpec {
 /** Another Ebb may remove the shared folder between the two steps of a creation. After this many attempts the creation fails. */
 const maxAttempts = 5
 
-export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
+export class FolderKind implements LabelledKind<FolderSpec, FolderRef> {
   readonly kind = 'folder'
+  readonly label = { title: 'Workspace folder' }
   readonly outlivesPower = true
   readonly #effects: Effects
   /** The ids of the resources that use each own folder at the moment. While a folder has a user, no other resource removes it. */

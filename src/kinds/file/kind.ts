@@ -3,7 +3,7 @@ import { errno } from '../../core/model/errors.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { CreateCtx, Created, Ctx, Found, KindLabel, LabelledKind, StepEffect } from '../../core/ports/kind.ts'
 import {
   type Confined,
   confine,
@@ -32,8 +32,9 @@ export interface PathRef {
   readonly inode: Inode | undefined
 }
 
-abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
+abstract class PathKind implements LabelledKind<PathSpec, PathRef> {
   abstract readonly kind: string
+  abstract readonly label: KindLabel
   readonly outlivesPower = true
   protected readonly effects: Effects
 
@@ -107,6 +108,7 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
 
 export class FileKind extends PathKind {
   readonly kind = 'file'
+  readonly label = { title: 'File' }
 
   protected stage(ref: PathRef, spec: PathSpec, content: unknown): void {
     this.effects.createFile(ref.staging, typeof content === 'string' || content instanceof Uint8Array ? content : '', spec.mode ?? 0o600)
@@ -126,6 +128,7 @@ export class FileKind extends PathKind {
 
 export class DirectoryKind extends PathKind {
   readonly kind = 'directory'
+  readonly label = { title: 'Directory' }
 
   protected stage(ref: PathRef, spec: PathSpec): void {
     this.effects.makeDirectory(ref.staging, spec.mode ?? 0o700)

@@ -6,7 +6,7 @@ import { chainTag, environmentTag, isSafeId, scopeOfResource } from '../../core/
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { CreateCtx, Created, Ctx, Found, LabelledKind, Owner, StepEffect } from '../../core/ports/kind.ts'
 import type { LogHandle, LogSpec } from '../../core/ports/process.ts'
 import type { ScanContainment } from '../../host/containment/scan.ts'
 import { findStat, makeParents, refused } from '../../host/path.ts'
@@ -55,8 +55,9 @@ const readStreams: ReadonlySet<string> = new Set(['stdout', 'stderr'])
  * the agent's containment or in its terminal, and ends by itself when the last writer is gone. The obligation of a log is to archive it.
  * A log that the supervisor itself writes has no collector.
  */
-export class LogKind implements ResourceKind<LogSpec, LogRef> {
+export class LogKind implements LabelledKind<LogSpec, LogRef> {
   readonly kind = 'log'
+  readonly label = { title: 'Log' }
   readonly attends = true
   readonly #deps: LogDeps
   readonly #collectors: Collectors

@@ -4,7 +4,7 @@ import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
 import type { Child, Effects, Stdio } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { CreateCtx, Created, Ctx, Found, LabelledKind, Owner, StepEffect } from '../../core/ports/kind.ts'
 import type { ContainmentName, LocalTreeHandle, LogHandle, Terminal, TreeLaunch, TreeMember, TreeSpec } from '../../core/ports/process.ts'
 import type { Containment, Tree, TreeDetail } from '../../host/containment/containment.ts'
 import { rlimitTagText } from '../../host/containment/rlimit-tag.ts'
@@ -32,8 +32,9 @@ interface Input {
 
 export const processTree = 'process-tree'
 
-export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
+export class ProcessTreeKind implements LabelledKind<TreeSpec, Tree> {
   readonly kind = processTree
+  readonly label = { title: 'Process tree', endsProcesses: true } as const
   readonly #deps: ProcessTreeDeps
   /** The exits of the main processes that this supervisor started. */
   readonly #exits = new Map<string, Promise<void>>()

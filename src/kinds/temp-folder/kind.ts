@@ -6,7 +6,7 @@ import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { CreateCtx, Created, Ctx, Found, LabelledKind, Owner, StepEffect } from '../../core/ports/kind.ts'
 import { type TempFolderSpec, tempFolderOf } from '../../core/ports/temp.ts'
 import { findStat, type Inode, inodeOf, isSame, refused } from '../../host/path.ts'
 
@@ -34,8 +34,9 @@ export interface TempFolderDeps {
 const suffix = '.temp'
 const separator = '~'
 
-export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRef> {
+export class TempFolderKind implements LabelledKind<TempFolderSpec, TempFolderRef> {
   readonly kind = 'temp-folder'
+  readonly label = { title: 'Temp folder' }
   readonly outlivesPower = true
   readonly #deps: TempFolderDeps
   /** Ids of folders whose path was taken when they were created. What is there does not belong to Ebb and is left alone. */

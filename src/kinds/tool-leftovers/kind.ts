@@ -3,7 +3,7 @@ import { errno } from '../../core/model/errors.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import type { Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { Created, Ctx, Found, LabelledKind, StepEffect } from '../../core/ports/kind.ts'
 import type { ToolLeftoversSpec } from '../../core/ports/temp.ts'
 import { type FileVersion, type Leftover, versionOf } from './sighted.ts'
 
@@ -12,8 +12,9 @@ import { type FileVersion, type Leftover, versionOf } from './sighted.ts'
  * Ebb makes none of them. It removes only files that contain a mark of the agent (G10). Conversations belong to the user and are not
  * leftovers.
  */
-export class ToolLeftoversKind implements ResourceKind<ToolLeftoversSpec, ToolLeftoversSpec> {
+export class ToolLeftoversKind implements LabelledKind<ToolLeftoversSpec, ToolLeftoversSpec> {
   readonly kind = 'traces'
+  readonly label = { title: 'Tool leftovers' }
   readonly outlivesPower = true
   readonly #effects: Effects
 

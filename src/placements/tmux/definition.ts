@@ -4,6 +4,7 @@ import { sessionName, socketIn } from './names.ts'
 /** Runs the command in the pane of a tmux session of its own, which a person can attach to. */
 export const tmux = definePlacement({
   name: 'tmux',
+  labels: { title: 'tmux', waitsFor: 'the terminal of the agent', resources: { 'tmux-session': { title: 'tmux session' } } },
   isRemote: false,
   options: {},
   terminal: {
