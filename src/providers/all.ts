@@ -7,8 +7,8 @@ import { opencode } from './opencode.ts'
 import { synthetic } from './synthetic.ts'
 
 /**
- * Every provider. A new one is a file with a provider, and a line here. `syntheticAgent` is the program that a synthetic agent with a
- * process runs.
+ * Every provider. A new one is a file with a provider, and a line here. The name of its program is repeated in programs.ts, which a test
+ * compares with this list. `syntheticAgent` is the program that a synthetic agent with a process runs.
  */
 export const providers = (syntheticAgent: string): readonly Provider[] => [
   claudeCode,
