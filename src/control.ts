@@ -14,6 +14,7 @@ import type { Stream } from './agents/stream/stream.ts'
 import { type Usage, usageOf } from './agents/usage.ts'
 import { Waiting } from './agents/waiting.ts'
 import type { Adopter, Engine } from './core/engine/api.ts'
+import type { Agent } from './core/model/agent.ts'
 import { scopeOfResource } from './core/model/identity.ts'
 import type { Message } from './core/model/message.ts'
 import type { Report } from './core/model/report.ts'
@@ -23,9 +24,10 @@ import type { ReadLog } from './core/ports/archives.ts'
 import type { Clock } from './core/ports/clock.ts'
 import type { Host } from './core/ports/host.ts'
 import type { NewId } from './core/ports/ids.ts'
+import type { KindLabels } from './core/ports/kind.ts'
 import type { AuditTrail } from './core/ports/ledger.ts'
 import type { Log } from './core/ports/log.ts'
-import type { PlacementTable } from './core/ports/placement.ts'
+import type { PlacementTable, TerminalPlace } from './core/ports/placement.ts'
 import type { ProcessDetails, TreeMember } from './core/ports/process.ts'
 import type { ProviderCatalogue } from './core/ports/provider.ts'
 import type { TaskStore } from './core/ports/tasks.ts'
@@ -47,6 +49,10 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
   readonly readLog: ReadLog
   /** Throws the reason when no workspace can be created in this folder. */
   readonly requireFolder: (path: string) => void
+  /** The labels of all kinds that this version knows, configured or not. */
+  readonly kindLabels: KindLabels
+  /** Where the terminal of an agent is. Undefined when its placement has none. */
+  readonly terminalOf: (agent: Agent) => TerminalPlace | undefined
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
   readonly describeProcess: (pid: number) => ProcessDetails | undefined
   /** The resident memory of one process; 0 when the process is gone. */
@@ -85,6 +91,7 @@ export class Control {
   readonly stream: Stream
   readonly catalogue: ProviderCatalogue
   readonly placementTable: PlacementTable
+  readonly kindLabels: KindLabels
   readonly #deps: ControlDeps
   readonly #lifetime = new AbortController()
   readonly #failures = new Map<string, number>()
@@ -102,6 +109,7 @@ export class Control {
     this.store = store
     this.catalogue = deps.catalogue
     this.placementTable = deps.placementTable
+    this.kindLabels = deps.kindLabels
     this.events = new Events((error) => log.error('An event listener threw an error.', { error: String(error) }))
     const namespaces = new Namespaces(engine, newId)
     this.namespaces = namespaces

@@ -9,6 +9,7 @@ import { sentinelEnvironment } from './config/sentinel-environment.ts'
 import type { Control } from './control.ts'
 import type { Engine } from './core/engine/api.ts'
 import { createEngine } from './core/engine/engine.ts'
+import type { Agent } from './core/model/agent.ts'
 import { EbbError } from './core/model/errors.ts'
 import type { Intent } from './core/model/resource.ts'
 import type { Effects } from './core/ports/effects.ts'
@@ -25,16 +26,12 @@ import { procTable } from './host/processes/proc.ts'
 import { requireProgram } from './host/program.ts'
 import { PipeSentinel } from './host/sentinel.ts'
 import { watchedKind } from './host/watched-kind.ts'
-import { FolderKind } from './kinds/file/folder.ts'
-import { DirectoryKind, FileKind } from './kinds/file/kind.ts'
+import { openKinds } from './kinds/all.ts'
 import { LedgerArchives } from './kinds/log/archives.ts'
-import { type CompleteLog, LogKind } from './kinds/log/kind.ts'
-import { ProcessTreeKind } from './kinds/process-tree/kind.ts'
-import { TempFolderKind } from './kinds/temp-folder/kind.ts'
-import { ToolLeftoversKind } from './kinds/tool-leftovers/kind.ts'
+import type { CompleteLog } from './kinds/log/kind.ts'
 import type { PlacementParts } from './placements/definition.ts'
 import type { LaunchContext } from './placements/files.ts'
-import { missingSetting, openPlacements, placementTable, unusedSettings } from './placements/registry.ts'
+import { openPlacements, placementKindLabels, placementTable, terminalPlaceOf, unusedSettings } from './placements/registry.ts'
 import { agentPrograms } from './providers/programs.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 import type { Composition, Supervisor } from './supervisor.ts'
@@ -56,22 +53,19 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const isWatched = composition.watched ?? true
   if (isWatched) containment.expectLaunch?.()
 
-  const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, fallbackScan: containments.fallbackScan })
   // Reads a complete log to its end. The function is set below, because the kinds are constructed before the wiring that it needs.
   let readToEnd = async (_log: CompleteLog): Promise<void> => {}
-  const logs = new LogKind({
-    effects,
-    directory: home.logs,
-    inheritedTag,
+  const ownKinds = openKinds({
+    ...{ effects, host, processes, inheritedTag },
     installation: home.installation,
+    containments: containments.all,
     fallbackScan: containments.fallbackScan,
-    processes,
+    logDirectory: home.logs,
+    runDirectory: home.run,
     readToEnd: (complete) => readToEnd(complete),
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })
-  const folders = new FolderKind(effects)
-  const temps = new TempFolderKind({ effects, host, directory: home.run })
-  const paths = [new FileKind(effects), new DirectoryKind(effects), folders, temps, new ToolLeftoversKind(effects)]
+  const { tree, folders } = ownKinds
   const context: LaunchContext = {
     installation: home.installation,
     containment,
@@ -81,8 +75,8 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     runDirectory: home.run,
     tempDirectory: tmpdir,
     now: () => Date.parse(clock.wall()),
-    // tmux daemonizes its server, so the subreaper process is no ancestor of the agents in tmux. The fallback scan contains them instead.
-    tmux: { socket: home.tmuxSocket, containment: containment.name === 'subreaper' ? containments.fallbackScan : containment },
+    // The subreaper process is no ancestor of what a daemon starts. The fallback scan contains that instead.
+    daemonContainment: containment.name === 'subreaper' ? containments.fallbackScan : containment,
     keepsSessions: composition.keepsSessions ?? false,
   }
   const parts: PlacementParts = {
@@ -94,11 +88,12 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   }
   const placements = await openPlacements(config, parts)
   const kinds = new Map<string, ResourceKind>(
-    [tree, logs, ...paths, ...placements.flatMap((one) => one.kinds)].map((kind) => [
+    [...ownKinds.all, ...placements.flatMap((one) => one.kinds)].map((kind) => [
       kind.kind,
       composition.onUnknown ? watchedKind(kind, composition.onUnknown) : kind,
     ]),
   )
+  const kindLabels = new Map([...ownKinds.all.map(({ kind, label }) => [kind, label] as const), ...placementKindLabels])
 
   const sentinel = new PipeSentinel({
     effects,
@@ -167,6 +162,8 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     engine,
     audit: ledger,
     placementTable,
+    kindLabels,
+    terminalOf: (agent: Agent) => terminalPlaceOf(home.directory, agent),
     ...contents,
     effects,
     plan,
@@ -225,7 +222,7 @@ function checkUnused(config: Config): readonly SettingCheck[] {
 }
 
 function notConfigured(placement: string): never {
-  const needed = missingSetting(placement)
+  const needed = placementTable.get(placement)?.needs?.setting
   if (needed === undefined)
     throw new EbbError('launch_refused', `There is no placement ${placement}; use one of ${[...placementTable.keys()].join(', ')}.`)
   throw new EbbError('launch_refused', `The placement ${placement} needs the setting ${needed}; see the guide on it.`)
@@ -255,11 +252,9 @@ export async function runMain(words: readonly string[], inherited: Inherited): P
   const { runCommandLine } = await import('./cli/cli.ts')
   const manifest = join(import.meta.dirname, '..', 'package.json')
   const dashboard = join(import.meta.dirname, '..', 'dist', 'web')
-  const attach = async (config: Config, agentId: string): Promise<number> => {
-    const { environment } = config
-    const { Tmux } = await import('./placements/tmux/tmux.ts')
-    const tmux = new Tmux({ effects: realEffects, socket: openHome(config.home, kernelId).tmuxSocket, environment })
-    return await (await import('./placements/tmux/attach.ts')).attach(tmux, agentId, environment)
+  const attach = async ({ home, environment }: Config, agent: Agent): Promise<number> => {
+    const parts = { home: openHome(home, kernelId).directory, effects: realEffects, environment }
+    return await (await import('./placements/attach.ts')).attach(agent, parts)
   }
   process.exit(
     await runCommandLine(words, {

@@ -8,13 +8,14 @@ import type { Home } from './config/home.ts'
 import { retentionRules } from './config/retention.ts'
 import { Control } from './control.ts'
 import type { Engine } from './core/engine/api.ts'
+import type { Agent } from './core/model/agent.ts'
 import { parseSpawnRule } from './core/model/spawn-rule.ts'
 import type { AgentStore } from './core/ports/agents.ts'
 import type { Archives } from './core/ports/archives.ts'
 import type { Effects } from './core/ports/effects.ts'
-import type { Planned } from './core/ports/kind.ts'
+import type { KindLabels, Planned } from './core/ports/kind.ts'
 import type { AuditTrail } from './core/ports/ledger.ts'
-import type { PlacementTable } from './core/ports/placement.ts'
+import type { PlacementTable, TerminalPlace } from './core/ports/placement.ts'
 import type { ProcessLaunch, TreeMember } from './core/ports/process.ts'
 import type { Runtime } from './core/ports/runtime.ts'
 import type { TaskStore } from './core/ports/tasks.ts'
@@ -26,10 +27,8 @@ import { requireFolder } from './kinds/file/folder.ts'
 import type { CompleteLog } from './kinds/log/kind.ts'
 import { readLog } from './kinds/log/read-lines.ts'
 import { LentFolders } from './kinds/temp-folder/lent-folder.ts'
-import { installed } from './providers/all.ts'
+import { providers } from './providers/all.ts'
 import { Catalogue } from './providers/catalogue.ts'
-import { command } from './providers/command.ts'
-import { synthetic } from './providers/synthetic.ts'
 
 /** The second half of the composition root: what is needed only when there are agents. It is loaded on demand. */
 
@@ -39,6 +38,8 @@ export interface Wiring extends Runtime {
   readonly engine: Engine
   readonly audit: AuditTrail
   readonly placementTable: PlacementTable
+  readonly kindLabels: KindLabels
+  readonly terminalOf: (agent: Agent) => TerminalPlace | undefined
   readonly agents: AgentStore
   readonly tasks: TaskStore
   /** Makes the store sync to the disk in Node's thread pool, whose threads `startThreads` starts. */
@@ -55,7 +56,7 @@ export interface Wiring extends Runtime {
 function wireCatalogue({ config, home, effects, host }: Wiring): Catalogue {
   const child = join(import.meta.dirname, '..', 'bin', 'synthetic-agent.cjs')
   const lent = new LentFolders({ effects, directory: home.run, host })
-  return new Catalogue([...installed, command, synthetic(child)], {
+  return new Catalogue(providers(child), {
     environment: config.agentEnvironment,
     findProgram,
     readVersion: (argv) => readVersion(argv, config.agentEnvironment, (use) => lent.lend(use)),
@@ -84,6 +85,8 @@ export function wireControl(wiring: Wiring): Control {
     engine,
     audit,
     placementTable: wiring.placementTable,
+    kindLabels: wiring.kindLabels,
+    terminalOf: wiring.terminalOf,
     store: agents,
     endings,
     openStream: (callbacks) => new Stream({ agents, clock, log, ...callbacks }),

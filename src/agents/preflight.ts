@@ -16,7 +16,7 @@ export interface LaunchRequest {
   readonly requestId?: string
   readonly taskId?: string
   readonly parentAgentId?: string
-  /** The name of an agent of a task or of a tmux session: `TYPE-HHMMSS-xxxxxx`. */
+  /** The name of an agent of a task or of an agent with a terminal: `TYPE-HHMMSS-xxxxxx`. */
   readonly name?: string
   /** The agent's id, when the caller needs to know it before the launch. */
   readonly id?: string

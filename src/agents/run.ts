@@ -133,10 +133,10 @@ export class Run implements LivingAgent {
     })
   }
 
-  /** Ends the agent when its tmux session is lost: it would continue without a terminal. */
+  /** Ends the agent when its terminal is lost: it would continue without one. */
   watchSession(lost: Promise<void>): void {
     lost.then(() =>
-      this.violates({ name: 'session_lost', message: 'The tmux session of the agent was ended from outside, so the agent was ended.' }),
+      this.violates({ name: 'session_lost', message: 'The terminal session of the agent was ended from outside, so the agent was ended.' }),
     )
   }
 

@@ -1,4 +1,5 @@
 import type { Config, Sources } from '../config/config.ts'
+import type { Agent } from '../core/model/agent.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { PlacementTable } from '../core/ports/placement.ts'
 import type { Leftovers } from '../doctor/leftovers-port.ts'
@@ -26,8 +27,8 @@ export interface Wiring {
   readonly loadConfig: (sources: Sources) => Config
   /** Throws when a program cannot start. It is called before anything is created. */
   readonly requireProgram: (argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string) => void
-  /** Connects this terminal to the tmux session of an agent, until the user detaches. */
-  readonly attach: (config: Config, agentId: string) => Promise<number>
+  /** Connects this terminal to that of an agent, until the user detaches. */
+  readonly attach: (config: Config, agent: Agent) => Promise<number>
   /** The names of all providers, installed or not. */
   readonly providers: () => Promise<readonly string[]>
   /** The program of each provider that users install, and its path on the PATH. */

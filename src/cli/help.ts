@@ -37,7 +37,7 @@ export const switchHelp: Readonly<Record<string, string>> = {
   fix: 'list the leftovers, ask, and end them',
   yes: 'with --fix, do not ask; for scripts',
   'dry-run': 'show what would be done, without doing it',
-  elsewhere: 'also end unrecorded resources outside of this host (Docker, ECS), which are otherwise only listed',
+  elsewhere: 'also end unrecorded resources outside of this host, which are otherwise only listed',
 }
 
 const firstSteps = [

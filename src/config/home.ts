@@ -13,7 +13,6 @@ export interface Home {
   readonly gates: string
   /** Files that agents need only while they run: configurations, prompts, and the pipes of their terminals. */
   readonly run: string
-  readonly tmuxSocket: string
   readonly sentinelLog: string
 }
 
@@ -38,7 +37,6 @@ export function openHome(directory: string, newId: NewId): Home {
       ...folders,
       installation: installationOf(directory, newId),
       database: databaseIn(directory),
-      tmuxSocket: join(directory, 'tmux.sock'),
       sentinelLog: join(directory, 'sentinel.log'),
     }
   } catch (error) {

@@ -4,7 +4,7 @@ import { EbbError } from '../core/model/errors.ts'
 import type { RetentionRule } from '../core/model/retention.ts'
 import type { LogLevel } from '../core/ports/log.ts'
 import { type ContainmentName, containmentNames } from '../core/ports/process.ts'
-import { placementNames, placementOptions } from '../placements/registry.ts'
+import { detachHelp, placementNames, placementOptions } from '../placements/registry.ts'
 import {
   choice,
   list,
@@ -139,6 +139,9 @@ export const options = {
 
 /** The options of all placements. Every command that launches agents, or finds or ends their resources, takes them. */
 export const placementKeys = Object.keys(placementOptions) as (keyof typeof placementOptions)[]
+
+/** How a person leaves the terminal of an agent. */
+export { detachHelp }
 
 export type Options = typeof options
 export type OptionKey = keyof Options

@@ -3,7 +3,7 @@ import type { Clock } from '../core/ports/clock.ts'
 import type { Effects } from '../core/ports/effects.ts'
 import type { Host } from '../core/ports/host.ts'
 import type { Log } from '../core/ports/log.ts'
-import type { Placement, PlacementTraits } from '../core/ports/placement.ts'
+import type { Placement, PlacementTraits, TerminalPlace } from '../core/ports/placement.ts'
 import type { ProcessTable } from '../host/processes/process-table.ts'
 import type { LaunchContext } from './files.ts'
 
@@ -18,20 +18,45 @@ export type SettingsOf<Options extends OptionTable> = {
  * Everything that the rest of the program knows about one placement. A definition is read at every start, so it holds no code that
  * is only needed by a launch: `open` loads that.
  */
-export interface PlacementDefinition<Options extends OptionTable = OptionTable> extends PlacementTraits {
+export interface PlacementDefinition<Options extends OptionTable = OptionTable> extends Pick<PlacementTraits, 'isRemote' | 'labels'> {
   readonly name: string
+  /** Its agents run at a host of their own, which `Placement.host` observes. */
+  readonly hasHost?: true
   readonly options: Options
   /**
    * The option without which the placement is not configured, and what that option names. A placement without `requires` is always
    * configured.
    */
   readonly requires?: { readonly option: keyof Options & string; readonly what: string }
+  /** Present when the placement's agents have a terminal. It is named after the agent, so the agent needs a name. */
+  readonly terminal?: TerminalDefinition
   /** Variables that the recovery by a sentinel needs to find and release the resources of this placement. */
   recoveryEnvironment?(
     settings: SettingsOf<Options>,
     environment: Readonly<Record<string, string>>,
   ): Readonly<Record<string, string | undefined>>
   open(settings: SettingsOf<Options>, parts: PlacementParts): Promise<Placement>
+}
+
+/** The terminals of a placement: how a person finds the terminal of an agent, attaches to it, and detaches from it. */
+export interface TerminalDefinition {
+  /** The keys that detach, as a person reads them. */
+  readonly detachKeys: string
+  place(home: string, agentName: string): TerminalPlace
+  /** Finds the terminal of an agent. Throws `agent_not_found` when the agent has none any more. */
+  attachment(agentId: string, parts: AttachmentParts): Promise<Attachment>
+}
+
+/** The command that connects this terminal to that of an agent. */
+export interface Attachment {
+  readonly argv: readonly string[]
+  readonly environment: Readonly<Record<string, string>>
+}
+
+export interface AttachmentParts {
+  readonly home: string
+  readonly effects: Effects
+  readonly environment: Readonly<Record<string, string>>
 }
 
 /** The dependencies of a placement, given when it is opened. */

@@ -21,7 +21,8 @@ export interface LaunchContext {
   readonly tempDirectory: () => string
   /** The wall clock, in milliseconds since the epoch. */
   readonly now: () => number
-  readonly tmux: { readonly socket: string; readonly containment: LaunchContext['containment'] }
+  /** The containment of processes that a daemon starts, such as a tmux server. They are no descendants of this supervisor. */
+  readonly daemonContainment: LaunchContext['containment']
   /** True when agents in tmux and in containers keep running after this supervisor is lost. */
   readonly keepsSessions: boolean
 }

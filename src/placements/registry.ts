@@ -1,13 +1,9 @@
-import type { Placement, PlacementTable } from '../core/ports/placement.ts'
-import type { OptionTable, PlacementDefinition, PlacementParts, SettingsOf } from './definition.ts'
-import { docker } from './docker/definition.ts'
-import { ecs } from './ecs/definition.ts'
-import { processes } from './process/definition.ts'
-import { remote } from './remote/definition.ts'
-import { tmux } from './tmux/definition.ts'
+import type { Agent } from '../core/model/agent.ts'
+import type { Placement, PlacementTable, TerminalPlace } from '../core/ports/placement.ts'
+import { definitions } from './all.ts'
+import type { OptionTable, PlacementDefinition, PlacementParts, SettingsOf, TerminalDefinition } from './definition.ts'
 
-/** Every placement. A new one is a folder with a definition, and a line here. */
-const definitions = [processes, tmux, docker, ecs, remote] as const
+/** What the rest of the program knows of the placements, all from their definitions. */
 
 type Definition = (typeof definitions)[number]
 type Merged<T> = (T extends unknown ? (one: T) => void : never) extends (all: infer All) => void ? All : never
@@ -17,14 +13,33 @@ export const placementOptions = Object.assign({}, ...definitions.map(({ options 
 
 export const placementNames: readonly string[] = definitions.map(({ name }) => name)
 
-export const placementTable: PlacementTable = new Map(
-  definitions.map(({ name, isRemote, hasTerminal }) => [name, { isRemote, hasTerminal }]),
-)
-
 /** A configuration: the settings of all placements are among its own. */
 type Settings = SettingsOf<typeof placementOptions>
 
 const all = definitions as readonly unknown[] as readonly PlacementDefinition<OptionTable>[]
+
+/** The traits and labels of every placement, configured or not. */
+export const placementTable: PlacementTable = new Map(
+  all.map(({ name, labels, isRemote, terminal, hasHost = false, requires }) => {
+    const needs = requires && { setting: inFile(name, requires.option), what: requires.what }
+    return [name, { labels, isRemote, hasTerminal: terminal !== undefined, hasHost, ...(needs && { needs }) }]
+  }),
+)
+
+/** The labels of the kinds that placements bring, by kind. */
+export const placementKindLabels = all.flatMap(({ labels }) => Object.entries(labels.resources))
+
+/** The keys by which a person leaves the terminals of each placement that has terminals, for help texts. */
+export const detachHelp = all.flatMap(({ labels, terminal }) => (terminal ? `${terminal.detachKeys} (${labels.title})` : [])).join(', ')
+
+export function terminalOf(placement: string): TerminalDefinition | undefined {
+  return all.find(({ name }) => name === placement)?.terminal
+}
+
+/** Where the terminal of an agent is. Undefined when the agent's placement has none. */
+export function terminalPlaceOf(home: string, { name, placement }: Pick<Agent, 'name' | 'placement'>): TerminalPlace | undefined {
+  return name === undefined ? undefined : terminalOf(placement)?.place(home, name)
+}
 
 function isConfigured({ requires }: PlacementDefinition, settings: Settings): boolean {
   return requires === undefined || settings[requires.option as keyof Settings] !== undefined
@@ -32,15 +47,6 @@ function isConfigured({ requires }: PlacementDefinition, settings: Settings): bo
 
 export async function openPlacements(settings: Settings, parts: PlacementParts): Promise<readonly Placement[]> {
   return await Promise.all(all.filter((one) => isConfigured(one, settings)).map((one) => one.open(settings, parts)))
-}
-
-/**
- * The option that a launch into this placement requires, in the spelling of a configuration file. Undefined when the placement requires
- * none.
- */
-export function missingSetting(placement: string): string | undefined {
-  const requires = all.find(({ name }) => name === placement)?.requires
-  return requires && inFile(placement, requires.option)
 }
 
 /** Variables for the recovery by a sentinel. */
@@ -52,14 +58,14 @@ export function recoveryEnvironment(settings: Settings, environment: Readonly<Re
 /** Settings that have no effect, because their placement is not configured: the option that it requires is missing. */
 export function unusedSettings(settings: Settings): readonly { readonly setting: string; readonly says: string }[] {
   return all.flatMap((one) => {
-    const { name, options, requires } = one
-    if (!requires || isConfigured(one, settings)) return []
+    const { name, options } = one
+    const needs = placementTable.get(name)?.needs
+    if (!needs || isConfigured(one, settings)) return []
     const given = Object.entries(options).filter(([key, { fallback }]) => settings[key as keyof Settings] !== fallback)
     if (given.length === 0) return []
-    const setting = inFile(name, requires.option)
     const keys = given.map(([key]) => inFile(name, key)).join(' and ')
     const are = given.length === 1 ? 'is' : 'are'
-    return [{ setting, says: `${keys} ${are} set, but the placement ${name} needs ${setting}, ${requires.what}.` }]
+    return [{ setting: needs.setting, says: `${keys} ${are} set, but the placement ${name} needs ${needs.setting}, ${needs.what}.` }]
   })
 }
 

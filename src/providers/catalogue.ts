@@ -49,11 +49,11 @@ export class Catalogue implements ProviderCatalogue {
   }
 
   async #describeOne(provider: Provider): Promise<ProviderInfo> {
-    const { type, name, description, capabilities, models, program } = provider
+    const { type, name, description, capabilities, models, program, inputs = [] } = provider
     const path = program === undefined ? undefined : this.#deps.findProgram(program, this.#deps.environment)
     const version = path === undefined ? undefined : await this.#version(path)
     const isAvailable = program === undefined || path !== undefined
-    return { type, name, description, isAvailable, ...(version !== undefined && { version }), capabilities, models }
+    return { type, name, description, isAvailable, ...(version !== undefined && { version }), capabilities, models, inputs }
   }
 
   async #version(path: string): Promise<string | undefined> {

@@ -6,7 +6,7 @@ import { parseLine } from './line.ts'
 export const command: Provider = {
   type: 'command',
   name: 'Command',
-  description: 'Runs configuration.command with the prompt on its standard input.',
+  description: 'Any program. The prompt is sent to its standard input.',
   capabilities: {
     streaming: true,
     multiTurn: false,
@@ -18,6 +18,8 @@ export const command: Provider = {
   },
   models: [],
   program: undefined,
+  inputs: ['command'],
+  mayCallBack: true,
 
   invoke: ({ prompt, configuration }) => {
     const { command, customArgs } = configuration

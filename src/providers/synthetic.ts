@@ -31,6 +31,7 @@ export function synthetic(program: string): Provider {
     },
     models: [],
     program: undefined,
+    inputs: ['schedule'],
 
     script: (assignment) => {
       const hasProcess = assignment.configuration.process === true

@@ -31,7 +31,7 @@ export async function verify(deps: CleaningDeps, agentId: string, report: Report
   const logFilesArchived = isGone('log')
   return {
     success: report.success && left.length === 0 && verifiedNoZombies && logFilesArchived && errors.length === 0,
-    tmuxSessionKilled: isGone('tmux-session'),
+    terminalClosed: !left.some(({ resource }) => deps.engine.traitsOf(resource.kind)?.isTerminal),
     promptFileDeleted: isGone('file'),
     logFilesArchived,
     verifiedNoZombies,

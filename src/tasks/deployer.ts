@@ -5,11 +5,12 @@ import type { TaskLimits } from '../agents/settings.ts'
 import { markIn } from '../agents/workspace.ts'
 import type { Engine } from '../core/engine/api.ts'
 import { noop } from '../core/engine/race.ts'
+import type { Agent } from '../core/model/agent.ts'
 import { EbbError, isEbbError } from '../core/model/errors.ts'
 import type { Inode } from '../core/model/identity.ts'
 import { orchestrator } from '../core/model/spawn-rule.ts'
 import { agentName, agentTypePattern, workspaceFolder } from '../core/model/task.ts'
-import { defaultPlacement } from '../core/ports/placement.ts'
+import { defaultPlacement, type TerminalPlace } from '../core/ports/placement.ts'
 import type { ProviderCatalogue } from '../core/ports/provider.ts'
 import type { Runtime } from '../core/ports/runtime.ts'
 import type { TaskRecord, TaskStore } from '../core/ports/tasks.ts'
@@ -21,7 +22,6 @@ import { noAgent, type Roster, requireParent } from './roster.ts'
 import type { Silence } from './silence.ts'
 import { keyOf, type Member, type TaskAgents } from './task-agents.ts'
 import type { Callback, DeployAgent, Deployed } from './types.ts'
-import { tmuxSessionOf } from './view.ts'
 
 export interface DeployerDeps extends Runtime {
   readonly engine: Engine
@@ -34,6 +34,7 @@ export interface DeployerDeps extends Runtime {
   readonly callers: Callers
   readonly silence: Silence
   readonly callback: () => Callback | undefined
+  readonly terminalOf: (agent: Agent) => TerminalPlace | undefined
 }
 
 /** A deployment that passed all checks. */
@@ -77,7 +78,8 @@ export class Deployer {
   async deploy(request: DeployAgent): Promise<Deployed> {
     const { task, launching, isDeduplicated } = await this.#begin(request)
     const { agent } = await launching
-    return { agent, isDeduplicated, workspace: task.workspace, ...tmuxSessionOf(agent) }
+    const terminal = this.#deps.terminalOf(agent)
+    return { agent, isDeduplicated, workspace: task.workspace, ...(terminal && { terminal }) }
   }
 
   /**
@@ -217,8 +219,7 @@ export class Deployer {
   #requestFor({ request, task, member, parentName, knownMark, scopeId }: Order): LaunchRequest {
     const { callers, callback, catalogue } = this.#deps
     const provider = catalogue.find(request.provider)
-    // Only programs with MCP support get the server; a command finds it in the file named by EBB_MCP_CONFIG.
-    const canCallBack = provider?.capabilities.mcpSupport || provider?.type === 'command'
+    const canCallBack = provider?.capabilities.mcpSupport || provider?.mayCallBack
     const back = canCallBack ? callback() : undefined
     const token = back && callers.issue(member.id)
     const { configuration = {}, requestId } = request

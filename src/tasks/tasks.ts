@@ -7,7 +7,7 @@ import type { Run } from '../agents/run.ts'
 import type { Caps, TaskLimits } from '../agents/settings.ts'
 import { markIn, planWorkspace } from '../agents/workspace.ts'
 import type { Engine } from '../core/engine/api.ts'
-import { hasEnded } from '../core/model/agent.ts'
+import { type Agent, hasEnded } from '../core/model/agent.ts'
 import { EbbError, isEbbError, sentence } from '../core/model/errors.ts'
 import type { Report } from '../core/model/report.ts'
 import { type ProgressReport, priorities, type Task, taskName, workspaceFolder } from '../core/model/task.ts'
@@ -15,6 +15,7 @@ import { logKind, logLabel, type reportStreams } from '../core/ports/agent-log.t
 import type { AgentStore } from '../core/ports/agents.ts'
 import type { ReadLog } from '../core/ports/archives.ts'
 import { isOfKind } from '../core/ports/kind.ts'
+import type { TerminalPlace } from '../core/ports/placement.ts'
 import type { ProcessDetails } from '../core/ports/process.ts'
 import type { ProviderCatalogue } from '../core/ports/provider.ts'
 import type { Runtime } from '../core/ports/runtime.ts'
@@ -40,6 +41,7 @@ export interface TasksDeps extends Runtime {
   readonly limits: TaskLimits
   readonly processesOf: (agentId: string) => Promise<readonly ProcessDetails[]>
   readonly readLog: ReadLog
+  readonly terminalOf: (agent: Agent) => TerminalPlace | undefined
   /** Throws the reason when no workspace can be created in this folder. */
   readonly requireFolder: (path: string) => void
 }
@@ -209,7 +211,7 @@ export class Tasks implements types.TaskService {
       this.#roster.statusOf(task),
     ])
     taskAgents.load(rows)
-    const context = { taskAgents, reports, silence: (id: string) => this.#silence.of(id) }
+    const context = { taskAgents, reports, silence: (id: string) => this.#silence.of(id), terminalOf: this.#deps.terminalOf }
     const views = rows.toReversed().map((agent) => viewOf(agent, context))
     const active = rows.filter((agent) => !hasEnded(agent)).length
     const { deployed, ...plain } = task

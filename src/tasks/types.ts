@@ -3,6 +3,7 @@ import type { LaunchRequest } from '../agents/preflight.ts'
 import type { Agent, AgentStatus } from '../core/model/agent.ts'
 import type { Report } from '../core/model/report.ts'
 import type { Priority, ProgressReport, Task, TaskStatus } from '../core/model/task.ts'
+import type { TerminalPlace } from '../core/ports/placement.ts'
 import type { ProcessDetails } from '../core/ports/process.ts'
 import type { Configuration } from '../core/ports/provider.ts'
 
@@ -62,8 +63,8 @@ export interface Deployed {
   readonly isDeduplicated: boolean
   /** The absolute path of the task's workspace. */
   readonly workspace: string
-  /** The tmux session of an agent in the placement `tmux`. */
-  readonly tmuxSession?: string
+  /** The terminal of the agent, when its placement has terminals. */
+  readonly terminal?: TerminalPlace
 }
 
 /** Identifies an agent of a task by its UUID or its name. */
@@ -130,7 +131,7 @@ export interface AgentView {
   readonly lastProgress?: ProgressReport
   readonly findings: number
   readonly messageCount: number
-  readonly tmuxSession?: string
+  readonly terminal?: TerminalPlace
   /** Present once the agent has ended. */
   readonly completionValidation?: CompletionValidation
   /** Present while the agent runs and has sent no report for longer than `stuckThreshold`. */
@@ -201,7 +202,8 @@ export interface KillAgent extends AgentOfTask {
 export interface CleanupResult {
   /** True when all resources are proven released and no log waits for its archive. */
   readonly success: boolean
-  readonly tmuxSessionKilled: boolean
+  /** True when no terminal of the agent is left. */
+  readonly terminalClosed: boolean
   readonly promptFileDeleted: boolean
   /** True when no log waits for its archive. */
   readonly logFilesArchived: boolean

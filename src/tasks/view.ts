@@ -1,5 +1,6 @@
 import { type Agent, hasEnded } from '../core/model/agent.ts'
-import { agentTypeOf, type ProgressReport, sessionName } from '../core/model/task.ts'
+import { agentTypeOf, type ProgressReport } from '../core/model/task.ts'
+import type { TerminalPlace } from '../core/ports/placement.ts'
 import type { Heard } from '../core/ports/tasks.ts'
 import type { TaskAgents } from './task-agents.ts'
 import { type AgentView, type CompletionValidation, isLastStatus, type TreeNode } from './types.ts'
@@ -9,14 +10,16 @@ export interface ViewContext {
   readonly taskAgents: TaskAgents
   readonly reports: ReadonlyMap<string, Heard>
   readonly silence: (agentId: string) => AgentView['stuck']
+  readonly terminalOf: (agent: Agent) => TerminalPlace | undefined
 }
 
 /** The public view of one agent of a task. */
-export function viewOf(agent: Agent, { taskAgents, reports, silence }: ViewContext): AgentView {
+export function viewOf(agent: Agent, { taskAgents, reports, silence, terminalOf }: ViewContext): AgentView {
   const { id, type, placement, status, createdAt, startedAt, completedAt, exitCode, error, parentAgentId } = agent
   const name = agent.name ?? id
   const { progress, findings = 0 } = reports.get(id) ?? {}
   const stuck = silence(id)
+  const terminal = terminalOf(agent)
   return {
     id,
     name,
@@ -35,14 +38,10 @@ export function viewOf(agent: Agent, { taskAgents, reports, silence }: ViewConte
     ...(progress && { lastProgress: progress }),
     findings,
     messageCount: agent.session.messageCount,
-    ...tmuxSessionOf(agent),
+    ...(terminal && { terminal }),
     ...(hasEnded(agent) && { completionValidation: validate(agent, progress) }),
     ...(stuck && { stuck }),
   }
-}
-
-export function tmuxSessionOf({ name, placement }: Agent): { readonly tmuxSession?: string } {
-  return placement === 'tmux' && name !== undefined ? { tmuxSession: sessionName(name) } : {}
 }
 
 /** Checks from outside whether an ended agent has done its work: its status, last report, exit code and messages. */

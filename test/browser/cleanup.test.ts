@@ -30,9 +30,9 @@ describe('close page', () => {
     await page.getByRole('heading', { level: 1, name: `Close of agent ${id.slice(0, 8)}` }).waitFor()
     const open = page.locator('.bar-piece--terminate.bar-piece--open')
     await open.waitFor({ state: 'attached' })
-    const tree = page.getByRole('row', { name: /process-tree/ })
+    const tree = page.getByRole('row', { name: /Process tree/ })
     await tree.getByText('termination requested').first().waitFor()
-    await page.getByRole('row', { name: /^log/ }).first().getByText('waiting').first().waitFor()
+    await page.getByRole('row', { name: /^Log/ }).first().getByText('waiting').first().waitFor()
     // The open bar grows with the clock, without events.
     const widthOf = async (): Promise<number> => (await open.boundingBox())?.width ?? 0
     const before = await widthOf()
@@ -56,7 +56,7 @@ describe('close page', () => {
     await tree.getByText('kill needed').waitFor()
     await page.getByText('1 resource did not end when asked to, and had to be killed.').waitFor()
     // The tooltip gives screen readers the same facts.
-    await tree.getByRole('button', { name: 'process-tree' }).focus()
+    await tree.getByRole('button', { name: 'Process tree' }).focus()
     const { took } = steps.find(({ step }: Json) => step === 'terminate')
     expect(await tree.getByRole('tooltip').textContent()).toMatch(
       new RegExp(`requested termination: ${duration(took)}[\\s\\S]*killed it: `),
@@ -76,12 +76,12 @@ describe('close page', () => {
     expect(await page.getByText('4 of 4 verified gone').count()).toBe(6)
     const needed = page.getByRole('cell', { name: 'kill needed' })
     expect(await needed.textContent()).toBe('4 of 4 verified gone kill needed')
-    expect(await page.getByRole('row', { name: /process-tree/ }).count()).toBe(0)
+    expect(await page.getByRole('row', { name: /Process tree/ }).count()).toBe(0)
     const fold = page.getByRole('button', { name: /^agent / }).first()
     await fold.focus()
     await page.keyboard.press('Enter')
     expect(await fold.getAttribute('aria-expanded')).toBe('true')
-    await page.getByRole('row', { name: /process-tree/ }).waitFor()
+    await page.getByRole('row', { name: /Process tree/ }).waitFor()
   })
 
   it('close page: the title is the name of the agent, also after the agent was deleted', async () => {

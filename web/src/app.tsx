@@ -1,6 +1,7 @@
 import { type ComponentType, useEffect, useSyncExternalStore } from 'react'
 import { AgentView } from './agent/agent.tsx'
 import { AgentsView } from './agents/agents.tsx'
+import { LabelsProvider } from './api/labels.tsx'
 import { useLiveState } from './api/live.ts'
 import { isTokenWanted, onToken } from './api/token.ts'
 import { CleanupView } from './cleanup/cleanup.tsx'
@@ -22,6 +23,8 @@ import { TokenPrompt } from './token-prompt.tsx'
  * A view reads the server through api/. `useLoaded(key, load, {everyMs, on})` fetches data; it fetches again after a reconnection, on
  * the named events, and periodically while the page is visible. `useLive(name, listener)` receives single events. `call()` performs
  * actions; `sentenceOf` turns its errors into sentences.
+ *
+ * The names of placements and of kinds of resources come from the server: `useLabels()`. No view names one itself.
  *
  * Views are built from pieces/: Badge, DataTable, Dialog, Confirm, Tree, Empty, Problem, Progress, Age, Lasting, useToast, and
  * format.ts. Text that an agent wrote must go through `plainText` or `oneLine`. A view's stylesheet is styles/NAME.css, imported by
@@ -69,7 +72,15 @@ export function App() {
         <ThemeToggle />
       </header>
       <main id="content" tabIndex={-1}>
-        {needsToken ? <TokenPrompt /> : view ? <CurrentView view={view} id={location.id} /> : location.view !== '' && <NotFound />}
+        {needsToken ? (
+          <TokenPrompt />
+        ) : view ? (
+          <LabelsProvider>
+            <CurrentView view={view} id={location.id} />
+          </LabelsProvider>
+        ) : (
+          location.view !== '' && <NotFound />
+        )}
       </main>
       <footer className="foot">Ebb verifies that nothing an agent created outlives it.</footer>
     </Toasts>

@@ -3,7 +3,7 @@ import { placementKeys } from '../../config/options.ts'
 import { type Agent, isFinal } from '../../core/model/agent.ts'
 import { EbbError, errno, isEbbError } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
-import { isRemotePlacement } from '../../core/ports/placement.ts'
+import { defaultPlacement, isRemotePlacement, type PlacementTraits } from '../../core/ports/placement.ts'
 import type { Arguments } from '../arguments.ts'
 import { type Client, connectAndCheck, findServer } from '../client/client.ts'
 import { follow } from '../client/follow.ts'
@@ -82,7 +82,8 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
     closing.requestOnce()
   }
   try {
-    const work = runAndLeave({ backend, closing, view, isKept: config.keep }, body)
+    const placement = wiring.placementTable.get(config.placement ?? defaultPlacement)
+    const work = runAndLeave({ backend, closing, view, placement, isKept: config.keep }, body)
     const code = await Promise.race([work, closing.exitedEarly.then(() => 3)])
     return outputError && code !== 3 ? 1 : code
   } finally {
@@ -126,6 +127,7 @@ interface Run {
   readonly backend: AgentBackend
   readonly closing: Closing
   readonly view: RunView
+  readonly placement: PlacementTraits | undefined
   readonly isKept: boolean
 }
 
@@ -144,8 +146,8 @@ async function runAndLeave(current: Run, body: LaunchBody): Promise<number> {
 }
 
 async function runAgent(current: Run, body: LaunchBody): Promise<number> {
-  const { backend, closing, view, isKept } = current
-  view.waitFor(launchStatus(body.type, body.placement))
+  const { backend, closing, view, placement, isKept } = current
+  view.waitFor(launchStatus(body.type, placement))
   const id = await backend.launch(body).finally(view.doneWaiting)
   closing.begin(id)
   try {

@@ -2,6 +2,7 @@ import type { Agent } from '../../core/model/agent.ts'
 import type { Message } from '../../core/model/message.ts'
 import type { Report } from '../../core/model/report.ts'
 import type { Clock } from '../../core/ports/clock.ts'
+import type { PlacementTraits } from '../../core/ports/placement.ts'
 import { messagePrinter, type Output } from '../output.ts'
 import { conversationOn } from '../terminal/conversation.ts'
 import { wrap } from '../terminal/flow.ts'
@@ -127,14 +128,7 @@ function isNoPrompt({ type, sequenceNumber }: Message): boolean {
   return type !== 'user' || sequenceNumber > 1
 }
 
-const placements: Readonly<Record<string, string>> = {
-  docker: 'Docker to start the container',
-  ecs: 'ECS to run the task',
-  remote: 'the runner host to start the agent',
-  tmux: 'the terminal of the agent',
-}
-
 /** The status line during a launch. */
-export function launchStatus(type: string, placement = 'process'): string {
-  return `waiting for ${placements[placement] ?? `${flat(type)} to start`}`
+export function launchStatus(type: string, placement: PlacementTraits | undefined): string {
+  return `waiting for ${placement?.labels.waitsFor ?? `${flat(type)} to start`}`
 }

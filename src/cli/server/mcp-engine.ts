@@ -20,7 +20,7 @@ import { type Leaving, leave } from '../exit/leaving.ts'
 export async function serveByEngine(config: Config, wiring: Wiring, leaving: Leaving): Promise<number> {
   const { log, logger } = structuredLog(config.logLevel)
   const supervisor = await wiring.compose(config, { log })
-  const { engine, home } = supervisor
+  const { engine } = supervisor
   const failSafe = armFailSafe(supervisor, 1)
   try {
     await engine.begin()
@@ -40,7 +40,6 @@ export async function serveByEngine(config: Config, wiring: Wiring, leaving: Lea
       version,
       problems: supervisor.problems,
       otherHosts: supervisor.otherHosts,
-      home: home.directory,
     })
     control.tasks.callback = () => ({ url: server.url, command: join(dirname(wiring.manifest), 'bin', 'ebb') })
     const asking: Asking = {
@@ -49,7 +48,7 @@ export async function serveByEngine(config: Config, wiring: Wiring, leaving: Lea
       ...(config.namespace !== undefined && { namespace: config.namespace }),
     }
     const client = new ClientStdio(wiring.clock)
-    serveStdio(() => createMcpServer({ control, version, home: home.directory }, asking), {
+    serveStdio(() => createMcpServer({ control, version }, asking), {
       transport: client,
       onerror: (error) => log.warn('The client sent a message that is not MCP.', { error: error.message }),
     })

@@ -60,7 +60,6 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
       version: (JSON.parse(readFileSync(wiring.manifest, 'utf8')) as { version: string }).version,
       problems: supervisor.problems,
       otherHosts: supervisor.otherHosts,
-      home: supervisor.home.directory,
       dashboard: wiring.dashboard,
     })
     control.tasks.callback = () => ({ url: server.url, command: join(dirname(wiring.manifest), 'bin', 'ebb') })

@@ -56,8 +56,3 @@ export function agentTypeOf(name: string): string {
 export function taskName(id: string, at: string): string {
   return `TASK-${at.slice(0, 10).replaceAll('-', '')}-${at.slice(11, 19).replaceAll(':', '')}-${id.replaceAll('-', '').slice(0, 8)}`
 }
-
-/** The name of an agent's tmux session. */
-export function sessionName(agentName: string): string {
-  return `agent_${agentName}`
-}

@@ -106,7 +106,21 @@ export interface KindTraits {
    * alive.
    */
   readonly runsAgent?: true
+  /** A resource of this kind is the terminal of an agent. */
+  readonly isTerminal?: true
 }
+
+/** How people see a kind of resource. It is known whether or not the placement of the kind is configured. */
+export interface KindLabel {
+  /** Such as `Process tree`. */
+  readonly title: string
+  /** The last step of its ladder ends running processes. For any other kind that step only removes the resource. */
+  readonly endsProcesses?: true
+  /** A resource of this kind is on another host, which proves that it is gone. */
+  readonly isOnOtherHost?: true
+}
+
+export type KindLabels = ReadonlyMap<string, KindLabel>
 
 /**
  * One kind of resource: how it is created, observed and released. The engine adds deadlines, retries and logging; the crash tests wrap it
@@ -160,6 +174,11 @@ export interface ResourceKind<Kind extends KindName = KindName, Ref = unknown> e
   patienceMs?(ref: Ref): number
   /** An obligation that cannot be met for this long is given up, even without force. Undefined: never. */
   givesUpAfterMs?(ref: Ref): number | undefined
+}
+
+/** A kind that no placement brings, with its label. The labels of other kinds are in the definition of their placement. */
+export interface LabelledKind<Kind extends KindName = KindName, Ref = unknown> extends ResourceKind<Kind, Ref> {
+  readonly label: KindLabel
 }
 
 export type Kinds = ReadonlyMap<string, ResourceKind>

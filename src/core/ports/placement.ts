@@ -1,4 +1,4 @@
-import type { Planned, ResourceKind } from './kind.ts'
+import type { KindLabel, Planned, ResourceKind } from './kind.ts'
 import type { ProcessLaunch, TreeMember } from './process.ts'
 
 /** The result of trying out one setting with calls that change nothing. */
@@ -21,12 +21,32 @@ export interface OtherHost {
   readonly activeAgents?: number
 }
 
+/** How people see a placement and the kinds of its resources. */
+export interface PlacementLabels {
+  readonly title: string
+  /** What a launch waits for, after the words "waiting for". By default the start of the program. */
+  readonly waitsFor?: string
+  /** The kinds that the placement brings, by name. */
+  readonly resources: Readonly<Record<string, KindLabel>>
+}
+
 /** What is true of a placement whether or not it is configured. */
 export interface PlacementTraits {
+  readonly labels: PlacementLabels
   /** Its agents are not processes of this host. */
   readonly isRemote: boolean
-  /** Its agents have a terminal that a person can attach to. The terminal is named after the agent, so the agent needs a name. */
+  /** Its agents have a terminal that a person can attach to. It is named after the agent, so the agent needs a name. */
   readonly hasTerminal: boolean
+  /** Its agents run at a host of their own, which the placement observes. */
+  readonly hasHost: boolean
+  /** The setting without which it is not configured, as a configuration file names it, and what that setting names. */
+  readonly needs?: { readonly setting: string; readonly what: string }
+}
+
+/** Where a person's programs find the terminal of an agent. */
+export interface TerminalPlace {
+  readonly session: string
+  readonly socket: string
 }
 
 /** The traits of every placement that this version knows, by name. */

@@ -111,7 +111,7 @@ export interface TreeLaunch {
 
 export const processTreeKind = kindName<{ spec: TreeSpec; live: TreeLaunch; detail: TreeDetail; handle: TreeHandle }>('process-tree')
 
-/** Starts a tree that is not a child of Ebb: in the pane of a tmux session. */
+/** Starts a tree that is not a child of Ebb: in a terminal of its placement. */
 export interface Terminal {
   /** Wraps a command so that its process reports its pid, once the process is in its containment. */
   announced(argv: readonly string[]): readonly string[]

@@ -112,6 +112,10 @@ export interface TracePlace {
   }
 }
 
+/** Fields of the configuration that a launch form shows only for the providers that use them. */
+export const providerInputs = ['command', 'schedule'] as const
+export type ProviderInput = (typeof providerInputs)[number]
+
 export interface Provider {
   readonly type: string
   readonly name: string
@@ -120,6 +124,13 @@ export interface Provider {
   readonly models: readonly Model[]
   /** The program to look for on the PATH. Undefined when nothing needs to be installed. */
   readonly program: string | undefined
+  /** Fields of the configuration that only this provider uses. */
+  readonly inputs?: readonly ProviderInput[]
+  /**
+   * Its agents may call Ebb although the provider claims no MCP support: whatever program runs finds its MCP servers in the file that
+   * `EBB_MCP_CONFIG` names.
+   */
+  readonly mayCallBack?: true
   /** Pure. Throws `launch_refused` when the configuration lacks what this provider needs. */
   invoke(assignment: Assignment): Invocation
   /**
@@ -145,6 +156,7 @@ export interface ProviderInfo {
   readonly version?: string
   readonly capabilities: Capabilities
   readonly models: readonly Model[]
+  readonly inputs: readonly ProviderInput[]
 }
 
 export interface ProviderCatalogue {

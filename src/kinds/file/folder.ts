@@ -12,7 +12,7 @@ import {
   type Ctx,
   type IntentOf,
   isOfKind,
-  type ResourceKind,
+  type LabelledKind,
   type StepEffect,
 } from '../../core/ports/kind.ts'
 import { confine, findStat, inodeOf, isSame, refused, stagingPath } from '../../host/path.ts'
@@ -34,8 +34,9 @@ export interface FolderRef extends FolderSpec {
 /** Another Ebb may remove the shared folder between the two steps of a creation. After this many attempts the creation fails. */
 const maxAttempts = 5
 
-export class FolderKind implements ResourceKind<typeof folderKind, FolderRef> {
+export class FolderKind implements LabelledKind<typeof folderKind, FolderRef> {
   readonly kind = folderKind
+  readonly label = { title: 'Workspace folder' }
   readonly outlivesPower = true
   readonly #effects: Effects
   /** The ids of the resources that use each own folder at the moment. While a folder has a user, no other resource removes it. */

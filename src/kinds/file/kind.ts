@@ -9,8 +9,9 @@ import {
   type Created,
   type Ctx,
   type IntentOf,
+  type KindLabel,
   kindName,
-  type ResourceKind,
+  type LabelledKind,
   type StepEffect,
 } from '../../core/ports/kind.ts'
 import { type Confined, confine, findStat, inodeOf, isSame, mountAt, refused, requireOwnPath, stagingPath } from '../../host/path.ts'
@@ -34,8 +35,9 @@ export interface PathRef {
   readonly inode: Inode | undefined
 }
 
-abstract class PathKind implements ResourceKind<PathKindName, PathRef> {
+abstract class PathKind implements LabelledKind<PathKindName, PathRef> {
   abstract readonly kind: PathKindName
+  abstract readonly label: KindLabel
   readonly outlivesPower = true
   protected readonly effects: Effects
 
@@ -109,6 +111,7 @@ abstract class PathKind implements ResourceKind<PathKindName, PathRef> {
 
 export class FileKind extends PathKind {
   readonly kind = fileKind
+  readonly label = { title: 'File' }
 
   protected stage(ref: PathRef, spec: PathSpec, content: string | Uint8Array = ''): void {
     this.effects.createFile(ref.staging, content, spec.mode ?? 0o600)
@@ -128,6 +131,7 @@ export class FileKind extends PathKind {
 
 export class DirectoryKind extends PathKind {
   readonly kind = directoryKind
+  readonly label = { title: 'Directory' }
 
   protected stage(ref: PathRef, spec: PathSpec): void {
     this.effects.makeDirectory(ref.staging, spec.mode ?? 0o700)

@@ -8,7 +8,7 @@ import { absent, type Presence, type Proof, present } from '../../core/model/res
 import { type LogHandle, type LogSpec, logKind, logLabel } from '../../core/ports/agent-log.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 import type { Label } from '../../core/ports/handles.ts'
-import type { CreateCtx, Created, Ctx, Found, IntentOf, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { CreateCtx, Created, Ctx, Found, IntentOf, LabelledKind, Owner, StepEffect } from '../../core/ports/kind.ts'
 import type { ScanContainment } from '../../host/containment/scan.ts'
 import { findStat, makeParents, refused } from '../../host/path.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
@@ -56,8 +56,9 @@ const readStreams: ReadonlySet<string> = new Set(['stdout', 'stderr'])
  * the agent's containment or in its terminal, and ends by itself when the last writer is gone. The obligation of a log is to archive it.
  * A log that the supervisor itself writes has no collector.
  */
-export class LogKind implements ResourceKind<typeof logKind, LogRef> {
+export class LogKind implements LabelledKind<typeof logKind, LogRef> {
   readonly kind = logKind
+  readonly label = { title: 'Log' }
   readonly attends = true
   readonly #deps: LogDeps
   readonly #collectors: Collectors

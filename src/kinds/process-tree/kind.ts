@@ -5,7 +5,7 @@ import { absent, type Presence, type Proof, present, unknown } from '../../core/
 import type { LogHandle } from '../../core/ports/agent-log.ts'
 import type { Child, Effects, Stdio } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
-import type { CreateCtx, Created, Ctx, Found, IntentOf, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { CreateCtx, Created, Ctx, Found, IntentOf, LabelledKind, Owner, StepEffect } from '../../core/ports/kind.ts'
 import { type ContainmentName, processTreeKind, type TreeLaunch, type TreeMember, type TreeSpec } from '../../core/ports/process.ts'
 import type { Containment, Tree } from '../../host/containment/containment.ts'
 import { rlimitTagText } from '../../host/containment/rlimit-tag.ts'
@@ -31,8 +31,9 @@ interface Input {
   close(): void
 }
 
-export class ProcessTreeKind implements ResourceKind<typeof processTreeKind, Tree> {
+export class ProcessTreeKind implements LabelledKind<typeof processTreeKind, Tree> {
   readonly kind = processTreeKind
+  readonly label = { title: 'Process tree', endsProcesses: true } as const
   readonly #deps: ProcessTreeDeps
   /** The exits of the main processes that this supervisor started. */
   readonly #exits = new Map<string, Promise<void>>()

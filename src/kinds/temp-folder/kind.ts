@@ -13,8 +13,8 @@ import {
   type Found,
   type IntentOf,
   kindName,
+  type LabelledKind,
   type Owner,
-  type ResourceKind,
   type StepEffect,
 } from '../../core/ports/kind.ts'
 import { findStat, inodeOf, isSame, refused } from '../../host/path.ts'
@@ -51,8 +51,9 @@ export interface TempFolderDeps {
 const suffix = '.temp'
 const separator = '~'
 
-export class TempFolderKind implements ResourceKind<typeof tempFolderKind, TempFolderRef> {
+export class TempFolderKind implements LabelledKind<typeof tempFolderKind, TempFolderRef> {
   readonly kind = tempFolderKind
+  readonly label = { title: 'Temp folder' }
   readonly outlivesPower = true
   readonly #deps: TempFolderDeps
   /** Ids of folders whose path was taken when they were created. What is there does not belong to Ebb and is left alone. */

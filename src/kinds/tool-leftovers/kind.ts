@@ -3,7 +3,7 @@ import { errno } from '../../core/model/errors.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Presence, type Proof, present } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
-import { type Created, type Ctx, type IntentOf, kindName, type ResourceKind, type StepEffect } from '../../core/ports/kind.ts'
+import { type Created, type Ctx, type IntentOf, kindName, type LabelledKind, type StepEffect } from '../../core/ports/kind.ts'
 import { type FileVersion, type Leftover, type ToolLeftoversSpec, versionOf } from './sighted.ts'
 
 /** The stored name is older than the word "tool leftovers". */
@@ -14,8 +14,9 @@ export const toolLeftoversKind = kindName<{ spec: ToolLeftoversSpec }>('traces')
  * Ebb makes none of them. It removes only files that contain a mark of the agent (G10). Conversations belong to the user and are not
  * leftovers.
  */
-export class ToolLeftoversKind implements ResourceKind<typeof toolLeftoversKind, ToolLeftoversSpec> {
+export class ToolLeftoversKind implements LabelledKind<typeof toolLeftoversKind, ToolLeftoversSpec> {
   readonly kind = toolLeftoversKind
+  readonly label = { title: 'Tool leftovers' }
   readonly outlivesPower = true
   readonly #effects: Effects
 

@@ -6,8 +6,12 @@ import { parseDockerHost } from './host-option.ts'
 /** Runs the command in a Docker container of its own, from the configured image. */
 export const docker = definePlacement({
   name: 'docker',
+  labels: {
+    title: 'Docker',
+    waitsFor: 'Docker to start the container',
+    resources: { container: { title: 'Container' }, 'container-run': { title: 'Container run', endsProcesses: true } },
+  },
   isRemote: true,
-  hasTerminal: false,
   options: {
     dockerImage: option<string | undefined>('IMAGE', 'the image of the placement docker', undefined, parseText),
     dockerHost: option<string | undefined>(

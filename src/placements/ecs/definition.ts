@@ -6,8 +6,17 @@ import { definePlacement } from '../definition.ts'
 /** Runs every agent in a Fargate task of its own, in which a runner starts the agent. */
 export const ecs = definePlacement({
   name: 'ecs',
+  labels: {
+    title: 'Amazon ECS',
+    waitsFor: 'ECS to run the task',
+    resources: {
+      'ecs-task': { title: 'ECS task', endsProcesses: true, isOnOtherHost: true },
+      'lb-target': { title: 'Load balancer target' },
+      'address-lease': { title: 'Address lease' },
+      upload: { title: 'Upload' },
+    },
+  },
   isRemote: true,
-  hasTerminal: false,
   options: {
     ecsCluster: option<string | undefined>('CLUSTER', 'the cluster of the placement ecs, by name or ARN', undefined, parseText),
     ecsTaskDefinition: option<string | undefined>('FAMILY[:REVISION]', 'the task definition of agents', undefined, parseText),

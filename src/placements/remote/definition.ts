@@ -4,8 +4,13 @@ import { definePlacement } from '../definition.ts'
 /** Runs the agent at a runner host, with its output in logs of this host. */
 export const remote = definePlacement({
   name: 'remote',
+  labels: {
+    title: 'Runner host',
+    waitsFor: 'the runner host to start the agent',
+    resources: { 'remote-agent': { title: 'Remote agent', endsProcesses: true, isOnOtherHost: true } },
+  },
   isRemote: true,
-  hasTerminal: false,
+  hasHost: true,
   options: {
     remoteUrl: option<string | undefined>('URL', 'the runner host of the placement remote', undefined, parseBase),
     remoteToken: option<string | undefined>('TOKEN', 'the token that the runner host requires', undefined, parseToken),

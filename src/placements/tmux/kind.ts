@@ -103,6 +103,7 @@ const lastOutputMs = 1_000
 export class TmuxSessionKind implements ResourceKind<typeof tmuxSessionKind, SessionRef> {
   readonly kind = tmuxSessionKind
   readonly attends = true
+  readonly isTerminal = true
   readonly #deps: TmuxKindDeps
   readonly #listeners = new Map<string, PaneListener>()
 

@@ -1,7 +1,6 @@
 import { basename } from 'node:path'
 import { EbbError } from '../../core/model/errors.ts'
 import type { OnLoss } from '../../core/model/resource.ts'
-import { sessionName } from '../../core/model/task.ts'
 import { logLabels } from '../../core/ports/agent-log.ts'
 import { type Planned, planned } from '../../core/ports/kind.ts'
 import type { Placement } from '../../core/ports/placement.ts'
@@ -12,13 +11,14 @@ import type { PlacementParts } from '../definition.ts'
 import { configPath, type LaunchContext, planFiles, planPrompt, promptIn } from '../files.ts'
 import { planTemp } from '../temp.ts'
 import { type SessionSpec, TmuxSessionKind, tmuxSessionKind } from './kind.ts'
+import { sessionName, socketIn } from './names.ts'
 import { Tmux, throughGate } from './tmux.ts'
 
 /** Placement `tmux`: the command in the pane of a session of its own, which a person can watch. */
 
 export function openTmux(parts: PlacementParts): Placement {
   const { context, environment, agentEnvironment, terminalGate } = parts
-  const { socket } = context.tmux
+  const socket = socketIn(context.home)
   const sessions = new TmuxSessionKind({
     ...parts,
     tmux: new Tmux({ effects: parts.effects, socket, environment }),
@@ -44,7 +44,7 @@ const socketPathBytes = 108
 function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   requireProgram(launch.argv, launch.env, launch.cwd)
   requireTmux(context, launch.env)
-  const { installation, tmux, runDirectory, keepsSessions } = context
+  const { installation, daemonContainment, runDirectory, keepsSessions } = context
   const onLoss: OnLoss = keepsSessions ? 'keep' : 'end'
   const temp = planTemp(context, scopeId, launch)
   const files = [...planFiles(context, scopeId, launch, 'terminal'), ...temp.planned]
@@ -54,8 +54,8 @@ function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch
   const prompt = known ?? { workspace: context.home, path: configPath(context, scopeId, 'prompt') }
   const written = known ? files : [planPrompt(prompt, text ?? ''), ...files]
   const spec: TreeSpec = {
-    ...tmux.containment.place(launch.limits, onLoss),
-    containment: tmux.containment.name,
+    ...daemonContainment.place(launch.limits, onLoss),
+    containment: daemonContainment.name,
     installation,
     program: basename(launch.argv[0] ?? ''),
     ...(launch.politeSignal && { politeSignal: launch.politeSignal }),
@@ -73,7 +73,7 @@ function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch
   }
   const session: SessionSpec = {
     installation,
-    socket: tmux.socket,
+    socket: socketIn(context.home),
     directory: runDirectory,
     session: sessionName(launch.name ?? scopeId),
   }
@@ -86,9 +86,10 @@ function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch
   return plan.map((resource) => ({ ...resource, onLoss }))
 }
 
-function requireTmux({ tmux }: LaunchContext, env: Readonly<Record<string, string>>): void {
+function requireTmux({ home }: LaunchContext, env: Readonly<Record<string, string>>): void {
   if (findProgram('tmux', env) === undefined)
     throw new EbbError('launch_refused', 'The placement tmux needs tmux on the PATH; install it, or use the placement process.')
-  if (Buffer.byteLength(tmux.socket) >= socketPathBytes)
-    throw new EbbError('launch_refused', `The path ${tmux.socket} is too long for a socket; use a --home with a shorter one.`)
+  const socket = socketIn(home)
+  if (Buffer.byteLength(socket) >= socketPathBytes)
+    throw new EbbError('launch_refused', `The path ${socket} is too long for a socket; use a --home with a shorter one.`)
 }

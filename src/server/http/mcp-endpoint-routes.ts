@@ -14,7 +14,6 @@ export interface McpEndpointRoutesDeps {
   readonly control: Control
   readonly access: Access
   readonly version: string
-  readonly home: string
 }
 
 const headers = z.object({
@@ -99,8 +98,8 @@ export class McpEndpointRoutes {
 
   async #load(): Promise<McpEndpoint> {
     const { McpEndpoint } = await import('../mcp/endpoint.ts')
-    const { control, version, home } = this.#deps
-    return new McpEndpoint({ control, version, home })
+    const { control, version } = this.#deps
+    return new McpEndpoint({ control, version })
   }
 
   #asking(request: FastifyRequest): Asking {

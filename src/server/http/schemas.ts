@@ -4,7 +4,7 @@ import { agentStatuses } from '../../core/model/agent.ts'
 import { triggers } from '../../core/model/close-request.ts'
 import { messageTypes } from '../../core/model/message.ts'
 import * as names from '../../core/model/names.ts'
-import { type ScheduledEvent, scheduledStatuses } from '../../core/ports/provider.ts'
+import { providerInputs, type ScheduledEvent, scheduledStatuses } from '../../core/ports/provider.ts'
 import { instant, proof } from './close-schemas.ts'
 
 export { historyDetail, historyEntry, report } from './close-schemas.ts'
@@ -316,6 +316,36 @@ export const host = z.object({
   containment: z.string().optional(),
 })
 
+export const placements = z.object({
+  placements: z.array(
+    z.object({
+      name: z.string(),
+      title: z.string(),
+      /** False without the setting that it needs, or without its program. */
+      isAvailable: z.boolean(),
+      /** True for the placement of a launch that names none. */
+      isDefault: z.boolean(),
+      /** Its agents are not processes of the server's host. */
+      isRemote: z.boolean(),
+      /** Its agents have a terminal that a person can attach to. */
+      hasTerminal: z.boolean(),
+      /** Its agents run at a host of their own, which `/hosts` lists. */
+      hasHost: z.boolean(),
+      needs: z.object({ setting: z.string(), what: z.string() }).optional(),
+    }),
+  ),
+  kinds: z.array(
+    z.object({
+      name: z.string(),
+      title: z.string(),
+      /** The last step of its release ends running processes. For other kinds that step only removes the resource. */
+      endsProcesses: z.boolean(),
+      /** Its resources are on another host. */
+      isOnOtherHost: z.boolean(),
+    }),
+  ),
+})
+
 export const providers = z.object({
   totalCount: z.number().int(),
   providers: z.array(
@@ -337,6 +367,8 @@ export const providers = z.object({
           isDefault: z.boolean(),
         }),
       ),
+      /** Fields of the configuration that only this provider uses. */
+      inputs: z.array(z.enum(providerInputs)),
     }),
   ),
 })

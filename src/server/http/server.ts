@@ -35,7 +35,6 @@ export interface ServerDeps {
   readonly version: string
   readonly problems: () => readonly string[]
   readonly otherHosts: () => Promise<readonly OtherHost[]>
-  readonly home: string
   /** The folder with the built dashboard. */
   readonly dashboard?: string
 }
@@ -66,7 +65,7 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
   const access = new Access({ host, allowHosts, allowOrigins, token })
   let port = settings.port
   const { clock, host: machine } = control
-  const mcp = new McpEndpointRoutes({ control, access, version: deps.version, home: deps.home })
+  const mcp = new McpEndpointRoutes({ control, access, version: deps.version })
   const runner = settings.isRunner ? new RunnerHost(control) : undefined
   const app = createApp({
     control,

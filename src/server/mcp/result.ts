@@ -1,7 +1,22 @@
 import type { CallToolResult } from '@modelcontextprotocol/server'
+import { z } from 'zod'
 import { EbbError, type ErrorCode } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
 import type { Log } from '../../core/ports/log.ts'
+
+/**
+ * The schema of a tool's result. It is loose, so that a client accepts fields that a later server adds. All fields but `success` are
+ * optional: a failed answer has only `success`, `error` and `code`. Some clients check it against the same schema, and hide an answer
+ * that does not fit from the model.
+ */
+export function resultSchema<Fields extends z.ZodRawShape>(fields: Fields) {
+  const failure = { error: z.string().optional(), code: z.string().optional() }
+  return z.looseObject({ ...z.object(fields).partial().shape, ...failure, success: z.boolean() })
+}
+
+export const reportSchema = z
+  .looseObject({ success: z.boolean(), trigger: z.string(), errors: z.array(z.string()) })
+  .describe('What the close did, resource by resource, with proof.')
 
 /** The result of a tool: structured, and the same as JSON text for clients that read only text. */
 export function resultOf(answer: object): CallToolResult {
@@ -38,18 +53,6 @@ export function failureOf(error: unknown, tool: string, log: Log): Failure {
     code,
     ...(report ? { report } : Array.isArray(details) && { details }),
   }
-}
-
-/** Error codes after which it is unknown how far a deployment came. */
-const unclear: readonly ErrorCode[] = ['internal', 'ledger_busy', 'ledger_unavailable', 'ledger_read_only', 'ledger_corrupt']
-
-/**
- * The answer of a failed deployment. `cleanup_performed` is true when the deployment was refused before anything was made, or its
- * rollback is proven.
- */
-export function deployFailureOf(error: unknown, tool: string, log: Log): object {
-  const failure = failureOf(error, tool, log)
-  return { ...failure, cleanup_performed: failure.report?.success ?? !unclear.includes(failure.code) }
 }
 
 function reportOf({ details }: EbbError): Report | undefined {

@@ -1,20 +1,20 @@
 import { McpServer, ProtocolError, ProtocolErrorCode, ResourceTemplate } from '@modelcontextprotocol/server'
 import type { Control } from '../../control.ts'
 import { EbbError } from '../../core/model/errors.ts'
+import type { TaskSummary } from '../../tasks/types.ts'
 import { advertised, parseArguments } from './arguments.ts'
 import { type Asking, callerFields } from './asking.ts'
 import { progressNotifier } from './progress.ts'
 import { failureOf, resultOf } from './result.ts'
-import { statusShape, summaryShape } from './shapes.ts'
-import { type Tool, tools } from './tools.ts'
+import { taskStatus } from './task-status.ts'
+import type { ToolDefinition } from './tool.ts'
+import { tools } from './tools/all.ts'
 
 /** The MCP interface. Each connection has a server of its own, which is the same over stdio and over HTTP. */
 
 export interface McpDeps {
   readonly control: Control
   readonly version: string
-  /** The folder with the socket of Ebb's tmux server. */
-  readonly home: string
 }
 
 const instructions = `Ebb runs coding agents and proves that nothing they created outlives them.
@@ -33,17 +33,22 @@ export function createMcpServer(deps: McpDeps, asking: Asking): McpServer {
   return server
 }
 
-function addTool(server: McpServer, tool: Tool, { control, home }: McpDeps, asking: Asking): void {
-  const { name, title, description, input, output, hints } = tool
-  const config = { title, description, inputSchema: advertised(input), outputSchema: output, annotations: hints }
-  server.registerTool(name, config, async (args, ctx) => {
-    const call = { asking, control, home, signal: ctx.mcpReq.signal, notify: progressNotifier(ctx) }
+function addTool(server: McpServer, tool: ToolDefinition, { control }: McpDeps, asking: Asking): void {
+  const { name, title, description, annotations } = tool
+  const config = { title, description, inputSchema: advertised(tool.arguments), outputSchema: tool.result, annotations }
+  server.registerTool(name, config, async (given, ctx) => {
     try {
-      return resultOf(await tool.run({ ...call, args: parseArguments(input, args) as never }))
+      const args = parseArguments(tool.arguments, given)
+      requireCaller(tool, asking)
+      return resultOf(await tool.run({ args, asking, control, signal: ctx.mcpReq.signal, notify: progressNotifier(ctx) }))
     } catch (error) {
-      return resultOf(tool.fails(error, name, control.log))
+      return resultOf((tool.failure ?? failureOf)(error, name, control.log))
     }
   })
+}
+
+function requireCaller({ callers }: ToolDefinition, { caller }: Asking): void {
+  if (callers !== 'everybody' && caller !== callers.only) throw new EbbError('forbidden', callers.refusal)
 }
 
 function addResources(server: McpServer, { control }: McpDeps, asking: Asking): void {
@@ -53,7 +58,7 @@ function addResources(server: McpServer, { control }: McpDeps, asking: Asking): 
   const list = async () => (await tasks.list(callerFields(asking))).slice(0, tasksListed)
 
   server.registerResource('tasks', 'tasks://list', { title: 'Tasks', description: 'All tasks, newest first.', mimeType }, (uri) =>
-    asProtocol(async () => json(uri, { tasks: (await list()).map(summaryShape) })),
+    asProtocol(async () => json(uri, { tasks: (await list()).map(summaryOf) })),
   )
   const template = new ResourceTemplate('task://{task_id}/status', {
     list: () =>
@@ -68,7 +73,7 @@ function addResources(server: McpServer, { control }: McpDeps, asking: Asking): 
   })
   const about = { title: 'Status of a task', description: 'The same as the answer of get_real_task_status.', mimeType }
   server.registerResource('task-status', template, about, (uri, { task_id }) =>
-    asProtocol(async () => json(uri, statusShape(await tasks.status({ taskId: String(task_id), ...callerFields(asking) })))),
+    asProtocol(async () => json(uri, taskStatus(await tasks.status({ taskId: String(task_id), ...callerFields(asking) })))),
   )
 
   /** A resource can fail only with an error of the protocol. Its message is the sentence that a tool would answer. */
@@ -80,5 +85,19 @@ function addResources(server: McpServer, { control }: McpDeps, asking: Asking): 
       const code = error instanceof EbbError ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError
       throw new ProtocolError(code, String(message), data)
     }
+  }
+}
+
+function summaryOf({ task, status, agents }: TaskSummary): object {
+  return {
+    task_id: task.id,
+    description: task.description,
+    status,
+    priority: task.priority,
+    namespace: task.namespace,
+    workspace: task.workspace,
+    created_at: task.createdAt,
+    ...(task.completedAt !== undefined && { completed_at: task.completedAt }),
+    agents,
   }
 }

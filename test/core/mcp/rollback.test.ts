@@ -13,10 +13,8 @@ it('deploy_headless_agent: a rollback that is not proven answers cleanup_perform
       throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO' })
   })
   await using bench = await openTasks({ wrap })
-  const { control, base, supervisor } = bench
-  await using mcp = await mcpOf(
-    createMcpServer({ control, version: '1', home: supervisor.home.directory }, { caller: 'orchestrator', cwd: base }),
-  )
+  const { control, base } = bench
+  await using mcp = await mcpOf(createMcpServer({ control, version: '1' }, { caller: 'orchestrator', cwd: base }))
   const { task_id } = await mcp.call('create_real_task', { description: 'Broken' })
   const agent = { task_id, agent_type: 'a', prompt: 'p', provider: 'command', placement: 'process', command: ['sleep', '1000'] }
   const failed = await mcp.call('deploy_headless_agent', agent)

@@ -59,6 +59,7 @@ function ofAgents(path: string, more: readonly Call[] = []): Exercise {
 const exercises: Readonly<Record<string, Exercise>> = {
   'GET /api/health': { good: () => [{}], bad: [foreign, malformed] },
   'GET /api/hosts': { good: () => [{}], bad: [foreign, malformed] },
+  'GET /api/placements': { good: () => [{}], bad: [foreign, malformed] },
   'GET /api/providers': { good: () => [{}], bad: [foreign, malformed] },
   'GET /api/openapi.json': { good: () => [{}], bad: [foreign] },
   'GET /metrics': { good: () => [{}], bad: [foreign] },

@@ -30,7 +30,7 @@ describe('kill of an agent', () => {
       descendants: [],
       cleanup: {
         success: true,
-        tmuxSessionKilled: true,
+        terminalClosed: true,
         promptFileDeleted: true,
         logFilesArchived: true,
         verifiedNoZombies: true,

@@ -14,8 +14,8 @@ import { waitUntil } from '../../support/world.ts'
 
 needs('root')
 
-function mcpTo({ control, base, supervisor }: TaskBench): Promise<McpClient> {
-  return mcpOf(createMcpServer({ control, version: '1', home: supervisor.home.directory }, { caller: 'orchestrator', cwd: base }))
+function mcpTo({ control, base }: TaskBench): Promise<McpClient> {
+  return mcpOf(createMcpServer({ control, version: '1' }, { caller: 'orchestrator', cwd: base }))
 }
 
 /** Creates a task with one ended agent, whose log is archived. */

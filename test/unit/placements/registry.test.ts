@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../src/config/config.ts'
 import { options } from '../../../src/config/options.ts'
-import { missingSetting, placementNames, placementOptions, recoveryEnvironment, unusedSettings } from '../../../src/placements/registry.ts'
+import { placementNames, placementOptions, placementTable, recoveryEnvironment, unusedSettings } from '../../../src/placements/registry.ts'
 
 const configOf = (flags: Readonly<Record<string, string>>, env: Readonly<Record<string, string>> = {}) =>
   loadConfig({ flags: new Map(Object.entries(flags)), env: { HOME: '/nowhere', ...env } })
@@ -27,7 +27,7 @@ describe('placement registry', () => {
     ['remote', { remoteToken: 'a-long-token' }, 'remote.url', 'remote.token is set, but the placement remote needs remote.url'],
   ])('reports settings of %s that have no effect', (placement, flags, setting, says) => {
     expect(unusedSettings(configOf(flags))).toEqual([{ setting, says: expect.stringContaining(says) }])
-    expect(missingSetting(placement)).toBe(setting)
+    expect(placementTable.get(placement)?.needs?.setting).toBe(setting)
   })
 
   it('reports nothing without settings of a placement, or with the one that it requires', () => {

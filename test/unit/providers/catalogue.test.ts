@@ -74,7 +74,7 @@ describe('provider catalogue', () => {
   it('lists every provider in the shape of the public API', async () => {
     install('claude')
     const [first, second] = await catalogue({ claude: async () => '2.1.197 (Claude Code)\n' }).describe()
-    expect(Object.keys(first ?? {})).toEqual(['type', 'name', 'description', 'isAvailable', 'version', 'capabilities', 'models'])
+    expect(Object.keys(first ?? {})).toEqual(['type', 'name', 'description', 'isAvailable', 'version', 'capabilities', 'models', 'inputs'])
     expect(first).toMatchObject({ type: 'claude-code', isAvailable: true, version: '2.1.197' })
     expect(second).toMatchObject({ type: 'codex', isAvailable: false })
     expect(second).not.toHaveProperty('version')

@@ -48,6 +48,18 @@ function aSource(count: () => Promise<number>) {
   return { source, begun, listeners, emit }
 }
 
+/** Resolves in a later task of the event loop, when every promise that can settle by then has settled. */
+function nextTask(): Promise<void> {
+  const { port1, port2 } = new MessageChannel()
+  return new Promise((resolve) => {
+    port1.onmessage = () => {
+      port1.close()
+      resolve()
+    }
+    port2.postMessage('')
+  })
+}
+
 describe('followEnd', () => {
   it('followEnd: skips to the end when the writer is far ahead', async () => {
     const reader = aReader()
@@ -68,10 +80,10 @@ describe('followEnd', () => {
       followEnd(reader, source)
       emit(1, 1_000)
       // The answer with the count arrives before the next message.
-      await new Promise(setImmediate)
+      await nextTask()
       expect(counting).toHaveBeenCalledOnce()
       emit(1_001, 2_500)
-      await new Promise(setImmediate)
+      await nextTask()
       expect(counting).toHaveBeenCalledTimes(2)
       expect(begun).toEqual([0])
       expect(reader.taken).toHaveLength(2_500)

@@ -116,7 +116,7 @@ export function Actions({ agent, isEnded, conversation, onChange, onDeleting }: 
         />
       )}
       {action === 'relaunch' && (
-        <LaunchDialog draft={draftOf(agent, settings)} note={draftNoteOf(agent, settings)} onClose={() => setAction(undefined)} />
+        <LaunchDialog draft={draftOf(agent, settings)} note={draftNoteOf(settings)} onClose={() => setAction(undefined)} />
       )}
     </>
   )

@@ -2,6 +2,7 @@ import { useState } from 'react'
 import { nameOf } from '../agents/names.ts'
 import { fetchAgent } from '../api/calls.ts'
 import { ApiError } from '../api/client.ts'
+import { useLabels } from '../api/labels.tsx'
 import { useLive } from '../api/live.ts'
 import { useLoaded } from '../api/loaded.ts'
 import { type Agent, isFinal } from '../api/shapes.ts'
@@ -96,12 +97,13 @@ function Back() {
 }
 
 function Facts({ agent }: { readonly agent: Agent }) {
+  const { placementTitle } = useLabels()
   const { status, type, placement, namespace, requestId, taskId, createdAt, startedAt, completedAt, exitCode, signal, session } = agent
   const { workingDirectory, model } = session.configuration
   const facts: readonly (readonly [string, React.ReactNode])[] = [
     ['Status', <StatusBadge key="status" status={status} />],
     ['Provider', model === undefined ? type : `${type}, ${oneLine(model, 60)}`],
-    ['Placement', placement],
+    ['Placement', placementTitle(placement)],
     ['Age', <Age key="age" at={createdAt} />],
     // A stuck agent has no end time yet, but may have no running process either, so no duration is shown.
     ...(status === 'stuck' && completedAt === undefined

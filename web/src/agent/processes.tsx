@@ -62,12 +62,11 @@ export function Processes({ agent, isPaused }: { readonly agent: Agent } & Pick<
   )
 }
 
-/** The text shown when the agent has no processes: the meaning depends on its status and placement. */
-function emptyTextOf({ status, type, placement }: Agent): string {
+/** The text shown when no process of the agent is on this host: the meaning depends on its status. */
+function emptyTextOf({ status }: Agent): string {
   if (status === 'stuck') return 'No running processes on this host. Resources that could not be released are listed under Resources.'
   if (status === 'stopping') return 'No running processes on this host. The remaining resources are being released.'
-  const hasNoLocalProcess = type === 'synthetic' || (placement !== 'process' && placement !== 'tmux')
-  return hasNoLocalProcess && !isFinal(status) ? 'This agent has no process of its own on this host.' : 'No running processes.'
+  return isFinal(status) ? 'No running processes.' : 'This agent has no running process on this host.'
 }
 
 export function isOf(agentId: string): (event: unknown) => boolean {

@@ -1,4 +1,5 @@
 import { fetchResources } from '../api/calls.ts'
+import { useLabels } from '../api/labels.tsx'
 import { useLoaded } from '../api/loaded.ts'
 import type { AgentResource, Proof } from '../api/shapes.ts'
 import { StateBadge } from '../pieces/badge.tsx'
@@ -52,10 +53,11 @@ function dependentOf(resources: readonly AgentResource[], id: string): string | 
 }
 
 function ResourceItem({ resource: { kind, name, state, proof, error, attempts } }: { readonly resource: AgentResource }) {
+  const { kindTitle } = useLabels()
   return (
     <div className="resource">
       <div className="resource__head">
-        <span className="resource__kind">{kind}</span>
+        <span className="resource__kind">{kindTitle(kind)}</span>
         <StateBadge state={state} />
       </div>
       <bdi className="resource__name mono" title={oneLine(name, 1_000)}>

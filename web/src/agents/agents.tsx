@@ -1,6 +1,7 @@
 import { Fragment, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
 import { fetchUsage } from '../api/calls.ts'
 import { ApiError } from '../api/client.ts'
+import { type Labels, useLabels } from '../api/labels.tsx'
 import { useLoaded } from '../api/loaded.ts'
 import type { Agent, Usage } from '../api/shapes.ts'
 import { Age } from '../pieces/age.tsx'
@@ -22,6 +23,7 @@ import { mostAgents, useAgents } from './use-agents.ts'
 export function AgentsView() {
   const { agents, isLoaded, isCut, problem, reload } = useAgents()
   const { usage, usageProblem } = useUsage()
+  const labels = useLabels()
   const { query } = usePlace()
   const filter = useMemo(() => filterOf(query), [query])
   const [cameFrom] = useState(() => (placeBefore().view === 'agents' ? placeBefore().id : undefined))
@@ -38,7 +40,7 @@ export function AgentsView() {
     return () => document.removeEventListener('keydown', onKey)
   }, [])
   const shown = useMemo(() => agents.filter((agent) => matches(agent, filter)), [agents, filter])
-  const columns = useMemo(() => columnsOf(usage), [usage])
+  const columns = useMemo(() => columnsOf(usage, labels), [usage, labels])
   return (
     <>
       <ViewHead title="Agents">
@@ -93,7 +95,7 @@ function useUsage(): { readonly usage: ReadonlyMap<string, Usage>; readonly usag
 
 const none: ReadonlyMap<string, Usage> = new Map()
 
-function columnsOf(usage: ReadonlyMap<string, Usage>): readonly Column<Agent>[] {
+function columnsOf(usage: ReadonlyMap<string, Usage>, { placementTitle }: Labels): readonly Column<Agent>[] {
   return [
     { name: 'Status', cell: ({ status }) => <StatusBadge status={status} /> },
     {
@@ -106,7 +108,7 @@ function columnsOf(usage: ReadonlyMap<string, Usage>): readonly Column<Agent>[] 
       ),
     },
     { name: 'Provider', cell: ({ type }) => type },
-    { name: 'Placement', cell: ({ placement }) => placement },
+    { name: 'Placement', cell: ({ placement }) => placementTitle(placement) },
     { name: 'Age', isNumber: true, cell: ({ createdAt }) => <Age at={createdAt} /> },
     { name: 'Messages', isNumber: true, cell: ({ session }) => count(session.messageCount) },
     { name: 'Memory', isNumber: true, cell: ({ id }) => memoryOf(usage.get(id)) },

@@ -1,4 +1,5 @@
-import type { Agent, LaunchBody } from '../api/shapes.ts'
+import type { Placement } from '../api/labels.tsx'
+import type { Agent, LaunchBody, ProviderInput } from '../api/shapes.ts'
 import { beginning } from '../pieces/format.ts'
 import { exampleSchedule } from './schedule.ts'
 import { wordsOf } from './words.ts'
@@ -46,16 +47,16 @@ export const pathOf: Readonly<Record<DraftField, string>> = {
   schedule: 'configuration.schedule',
 }
 
-/** Checks the form before it is sent. Returns one problem per invalid field. */
-export function problemsOf(draft: Draft): ReadonlyMap<DraftField, string> {
+/** Checks the form before it is sent. `inputs` are the fields of the chosen provider. Returns one problem per invalid field. */
+export function problemsOf(draft: Draft, inputs: readonly ProviderInput[]): ReadonlyMap<DraftField, string> {
   const problems = new Map<DraftField, string>()
   if (draft.type === '') problems.set('type', 'Choose what to launch.')
-  if (draft.type === 'command') {
+  if (inputs.includes('command')) {
     const words = wordsOf(draft.command)
     if (!words) problems.set('command', 'A quote is not closed.')
     else if (words.length === 0) problems.set('command', 'Enter a program and its arguments.')
   } else if (draft.prompt.trim() === '') problems.set('prompt', 'Enter what the agent should do.')
-  if (draft.type === 'synthetic' && scheduleOf(draft.schedule) === undefined)
+  if (inputs.includes('schedule') && scheduleOf(draft.schedule) === undefined)
     problems.set('schedule', 'This is not a JSON list. Clear the field to use the built-in conversation.')
   if (draft.workingDirectory.trim() !== '' && !draft.workingDirectory.trim().startsWith('/'))
     problems.set('workingDirectory', 'Enter an absolute path on the server machine, such as /srv/project.')
@@ -72,15 +73,15 @@ function scheduleOf(text: string): readonly unknown[] | undefined {
   }
 }
 
-export function bodyOf(draft: Draft): LaunchBody {
+export function bodyOf(draft: Draft, inputs: readonly ProviderInput[]): LaunchBody {
   const ifGiven = (value: string, name: string): Record<string, string> => (value.trim() === '' ? {} : { [name]: value.trim() })
-  const schedule = draft.type === 'synthetic' ? (scheduleOf(draft.schedule) ?? []) : []
-  const words = draft.type === 'command' ? (wordsOf(draft.command) ?? []) : []
+  const schedule = inputs.includes('schedule') ? (scheduleOf(draft.schedule) ?? []) : []
+  const words = inputs.includes('command') ? (wordsOf(draft.command) ?? []) : []
   const configuration = {
     ...ifGiven(draft.name.trim() === '' && draft.prompt.trim() === '' ? programOf(words) : draft.name, 'conversationName'),
     ...ifGiven(draft.workingDirectory, 'workingDirectory'),
     ...ifGiven(draft.model, 'model'),
-    ...(draft.type === 'command' && { command: words }),
+    ...(inputs.includes('command') && { command: words }),
     ...(schedule.length > 0 && { schedule }),
   }
   return {
@@ -122,13 +123,28 @@ export function draftOf(agent: Agent, body: LaunchBody | undefined): Draft {
 }
 
 /** Explains which settings of the earlier agent the form contains, and which are missing. */
-export function draftNoteOf({ type }: Agent, body: LaunchBody | undefined): string {
+export function draftNoteOf(body: LaunchBody | undefined): string {
   if (body) return 'All settings are filled in as they were launched from this tab.'
-  const missing = type === 'command' ? 'its command line, ' : type === 'synthetic' ? 'its schedule, ' : ''
   return (
     'Filled in from the server: provider, prompt, placement, namespace, request id, name, working directory and model. ' +
-    `The server does not return ${missing}environment variables and other launch options. Fill in the ones you need.`
+    'The server does not return the command line or schedule of an agent, environment variables and other launch options. ' +
+    'Fill in the ones you need.'
   )
+}
+
+/**
+ * The choices of the field for the placement: the placements that can be used, the default first. A placement that was chosen and cannot be
+ * used any more stays a choice, so that the server can say what is missing.
+ */
+export function placementOptions(placements: readonly Placement[], chosen: string): readonly { value: string; text: string }[] {
+  const usual = placements.find(({ isDefault }) => isDefault)
+  const others = placements.filter(({ name, isAvailable }) => name !== usual?.name && (isAvailable || name === chosen))
+  const known = [
+    { value: '', text: usual ? `${usual.title} (default)` : 'default' },
+    ...others.map(({ name, title }) => ({ value: name, text: title })),
+  ]
+  const isKnown = known.some(({ value }) => value === chosen)
+  return isKnown || chosen === usual?.name ? known : [...known, { value: chosen, text: chosen }]
 }
 
 function quoted(word: string): string {

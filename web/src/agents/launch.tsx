@@ -1,12 +1,12 @@
 import { type FormEvent, useEffect, useId, useRef, useState } from 'react'
 import { fetchProviders } from '../api/calls.ts'
-import { call } from '../api/client.ts'
+import { useLabels } from '../api/labels.tsx'
 import { useLoaded } from '../api/loaded.ts'
 import type { Provider } from '../api/shapes.ts'
 import { Dialog } from '../pieces/dialog.tsx'
 import { Field } from '../pieces/field.tsx'
 import { Problem, Progress } from '../pieces/notes.tsx'
-import { bodyOf, type Draft, type DraftField, emptyDraft, pathOf, problemsOf } from './draft.ts'
+import { bodyOf, type Draft, type DraftField, emptyDraft, pathOf, placementOptions, problemsOf } from './draft.ts'
 import { type Refusal, useLaunch } from './use-launch.ts'
 import { wordsOf } from './words.ts'
 
@@ -23,7 +23,7 @@ let unfinished: Draft | undefined
 /** The launch form. Errors are shown beside the field that they are about. */
 export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps) {
   const providers = useLoaded('providers', fetchProviders)
-  const placements = useLoaded('placements', fetchPlacements)
+  const { placements } = useLabels()
   const launch = useLaunch()
   const [draft, setDraft] = useState(given ?? unfinished ?? emptyDraft)
   const [isBusy, setBusy] = useState(false)
@@ -33,7 +33,9 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
   const form = useRef<HTMLFormElement>(null)
   const foot = useRef<HTMLDivElement>(null)
   const formId = useId()
-  const ownProblems = hasTried ? problemsOf(draft) : new Map<DraftField, string>()
+  const provider = providers.data?.find(({ type }) => type === draft.type)
+  const inputs = provider?.inputs ?? []
+  const ownProblems = hasTried ? problemsOf(draft, inputs) : new Map<DraftField, string>()
   const problemOf = (field: DraftField): string | undefined => ownProblems.get(field) ?? serverProblem(refusal, pathOf[field])
   const set = (field: DraftField) => (value: string) => {
     setDraft((known) => ({ ...known, [field]: value }))
@@ -48,12 +50,12 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
     if (!canLaunch) return
     setTried(true)
     setRefusal(undefined)
-    if (problemsOf(draft).size > 0) {
+    if (problemsOf(draft, inputs).size > 0) {
       requestAnimationFrame(() => invalidField(form.current)?.focus())
       return
     }
     setBusy(true)
-    const failure = await launch(bodyOf(draft), () => hasLeft.current)
+    const failure = await launch(bodyOf(draft, inputs), () => hasLeft.current)
     setBusy(false)
     // The refused draft is kept before `hasLeft` is checked, because it is kept even if the user has left the page by its address.
     if (given === undefined) unfinished = failure && draft
@@ -73,8 +75,8 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
     hasLeft.current = true
     keep()
   }
-  const provider = providers.data?.find(({ type }) => type === draft.type)
-  const words = draft.type === 'command' ? wordsOf(draft.command) : undefined
+  const words = wordsOf(draft.command)
+  const isDefault = placements.find(({ name }) => name === draft.placement)?.isDefault
   return (
     <Dialog title="Launch an agent" onClose={keep} isBusy={isBusy} isWide>
       <form ref={form} id={formId} className="launch" onSubmit={(event) => void submit(event)} noValidate>
@@ -85,7 +87,7 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
         ) : (
           providers.sentence === undefined && <Progress>Checking which agents are installed</Progress>
         )}
-        {draft.type === 'command' && (
+        {inputs.includes('command') && (
           <Field
             label="Command"
             hint={
@@ -109,7 +111,7 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
         )}
         <Field
           label="Prompt"
-          hint={draft.type === 'command' ? 'Sent to the standard input of the command. May be empty.' : undefined}
+          hint={inputs.includes('command') ? 'Sent to the standard input of the command. May be empty.' : undefined}
           problem={problemOf('prompt')}
         >
           {(props) => <textarea {...props} rows={4} value={draft.prompt} onChange={(event) => set('prompt')(event.target.value)} />}
@@ -117,15 +119,12 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
         <div className="launch__pair">
           <Field label="Placement" hint="Where the agent runs." problem={problemOf('placement')}>
             {(props) => (
-              <select {...props} value={draft.placement} onChange={(event) => set('placement')(event.target.value)}>
-                <option value="">process (default)</option>
-                {(placements.data ?? ['tmux'])
-                  .filter((placement) => placement !== 'process')
-                  .map((placement) => (
-                    <option key={placement} value={placement}>
-                      {placement}
-                    </option>
-                  ))}
+              <select {...props} value={isDefault ? '' : draft.placement} onChange={(event) => set('placement')(event.target.value)}>
+                {placementOptions(placements, draft.placement).map(({ value, text }) => (
+                  <option key={value} value={value}>
+                    {text}
+                  </option>
+                ))}
               </select>
             )}
           </Field>
@@ -167,7 +166,7 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
             {(props) => <input {...props} value={draft.namespace} onChange={(event) => set('namespace')(event.target.value)} />}
           </Field>
         </div>
-        {draft.type === 'synthetic' && (
+        {inputs.includes('schedule') && (
           <Field
             label="Schedule"
             hint="What the agent writes and when, in milliseconds from the start. Empty: three short lines."
@@ -211,11 +210,6 @@ function serverProblem(refusal: Refusal | undefined, path: string): string | und
   return undefined
 }
 
-async function fetchPlacements(signal: AbortSignal): Promise<readonly string[]> {
-  const { placements } = await call<{ placements?: readonly string[] }>('GET', '/health', { signal })
-  return placements ?? ['process', 'tmux']
-}
-
 function availableFirst(a: Provider, b: Provider): number {
   return Number(b.isAvailable) - Number(a.isAvailable)
 }
@@ -249,11 +243,7 @@ function Providers({ providers, value, onChange, problem }: ProvidersProps) {
                 {name} {version !== undefined && <span className="quiet">{version}</span>}
               </span>
               <span className="field__hint">
-                {isAvailable
-                  ? type === 'command'
-                    ? 'Any program. The prompt is sent to its standard input.'
-                    : description
-                  : 'Not installed: the program is not on the PATH of the server.'}
+                {isAvailable ? description : 'Not installed: the program is not on the PATH of the server.'}
               </span>
             </span>
           </label>

@@ -51,6 +51,8 @@ export interface ProviderModel {
   readonly isDefault: boolean
 }
 
+export type ProviderInput = 'command' | 'schedule'
+
 export interface Provider {
   readonly type: string
   readonly name: string
@@ -58,6 +60,8 @@ export interface Provider {
   readonly isAvailable: boolean
   readonly version?: string
   readonly models: readonly ProviderModel[]
+  /** Fields of the launch form that only this provider uses. */
+  readonly inputs: readonly ProviderInput[]
 }
 
 export interface LaunchBody {

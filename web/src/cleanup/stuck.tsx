@@ -20,7 +20,7 @@ export function StuckList({ closes }: { readonly closes: readonly Close[] | unde
           </a>
           <TryAgain
             agentId={agent.id}
-            left={left.length > 0 ? left : [{ kind: 'archive', name: agent.id, error: 'The archive could not be removed.' }]}
+            left={left.length > 0 ? left : [{ kind: 'Archive', name: agent.id, error: 'The archive could not be removed.' }]}
             isRetrying={closes?.some(({ scope, state }) => scope.id === agent.id && state === 'running') ?? false}
             {...sinceOf(closes ?? [], agent.id)}
           />

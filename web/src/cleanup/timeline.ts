@@ -6,12 +6,10 @@ import type { ResourceReport } from '../../../src/core/model/report.ts'
 export type Phase = 'waiting' | 'looking' | 'obligations' | 'polite' | 'terminate' | 'kill' | 'removed'
 
 /**
- * Kinds whose last step kills running processes. For other kinds, such as a log or a tmux session without processes, the last step
- * only removes the resource, and is shown as `removed`.
+ * Whether the last step of this kind ends running processes. For other kinds, such as a log, the last step only removes the resource, and
+ * is shown as `removed`.
  */
-const runningKinds: ReadonlySet<string> = new Set(['process-tree', 'container-run', 'remote-agent', 'ecs-task'])
-
-const phaseOf = (kind: string, step: Phase): Phase => (step === 'kill' && !runningKinds.has(kind) ? 'removed' : step)
+export type EndsProcesses = (kind: string) => boolean
 
 export interface Piece {
   readonly phase: Phase
@@ -42,6 +40,7 @@ export function rowsOf(
   startedAt: string,
   resources: readonly Resource[],
   scope: { readonly kind: string; readonly id: string },
+  endsProcesses: EndsProcesses,
 ): readonly Row[] {
   const names = new Map(resources.map((resource, index) => [keyOf(resource, index), resource.name]))
   const dependents = new Map<string, string[]>()
@@ -58,7 +57,7 @@ export function rowsOf(
       group: resource.scope?.id ?? scope.id,
       groupKind: resource.scope?.kind ?? scope.kind,
       state: 'outcome' in resource ? resource.outcome : resource.state,
-      pieces: piecesOf(Date.parse(startedAt), resource),
+      pieces: piecesOf(Date.parse(startedAt), resource, endsProcesses(resource.kind)),
       waitedFor: (dependents.get(key) ?? []).map((id) => names.get(id) ?? id),
       proof: resource.proof,
       error: resource.error,
@@ -84,11 +83,12 @@ function keyOf({ id, kind, name }: Resource, index: number): string {
 
 const activeStates: readonly string[] = ['looking', 'obligations', 'polite', 'terminate', 'kill'] satisfies readonly Phase[]
 
-function piecesOf(zeroMs: number, resource: Resource): readonly Piece[] {
+function piecesOf(zeroMs: number, resource: Resource, endsProcesses: boolean): readonly Piece[] {
+  const phaseOf = (step: Phase): Phase => (step === 'kill' && !endsProcesses ? 'removed' : step)
   const at = (instant: string): number => Math.max(0, Date.parse(instant) - zeroMs)
   const marked = [
     ...(resource.obligations ? [{ phase: 'obligations' as const, ...resource.obligations }] : []),
-    ...resource.steps.map(({ step, at: began, took }) => ({ phase: phaseOf(resource.kind, step), at: began, took })),
+    ...resource.steps.map(({ step, at: began, took }) => ({ phase: phaseOf(step), at: began, took })),
   ]
   const first = resource.startedAt ?? marked[0]?.at
   const last = resource.endedAt ?? resource.proof?.at
@@ -114,7 +114,7 @@ function piecesOf(zeroMs: number, resource: Resource): readonly Piece[] {
   else if ('since' in resource && activeStates.includes(resource.state)) {
     const since = Math.max(cursor, at(resource.since))
     if (resource.state !== 'looking') add('looking', cursor, since)
-    add(phaseOf(resource.kind, resource.state as Phase), resource.state === 'looking' ? cursor : since, undefined)
+    add(phaseOf(resource.state as Phase), resource.state === 'looking' ? cursor : since, undefined)
   }
   return pieces
 }

@@ -1,6 +1,7 @@
 import { useState } from 'react'
 import { stopAgent } from '../api/calls.ts'
 import { sentenceOf } from '../api/client.ts'
+import { useLabels } from '../api/labels.tsx'
 import type { Report } from '../api/shapes.ts'
 import { Confirm } from '../pieces/confirm.tsx'
 import { oneLine, plural } from '../pieces/format.ts'
@@ -28,6 +29,7 @@ export function TryAgain({ agentId, left, since, isRetrying = false }: TryAgainP
   const waiting = left.filter(isWaiting)
   const stuck = left.filter((resource) => !isWaiting(resource))
   const toast = useToast()
+  const { kindTitle } = useLabels()
   const run = async (force: boolean): Promise<void> => {
     const report = await stopAgent(agentId, force)
     if (!report.success) throw new NotClean(report)
@@ -43,7 +45,7 @@ export function TryAgain({ agentId, left, since, isRetrying = false }: TryAgainP
           {(stuck.length > 0 ? stuck : left).map(({ kind, name, error }) => (
             <li key={`${kind} ${name}`}>
               <span className="mono">
-                {kind} {oneLine(name, 120)}
+                {kindTitle(kind)} {oneLine(name, 120)}
               </span>
               {error === undefined ? '' : `: ${oneLine(error, 300)}`}
             </li>

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { ApiError } from '../api/client.ts'
 import { type CloseDetail, fetchClose, type ResourceProgress } from '../api/closes.ts'
+import { useLabels } from '../api/labels.tsx'
 import { useLive } from '../api/live.ts'
 import { type Loaded, useLoaded } from '../api/loaded.ts'
 import { type Row, rowsOf } from './timeline.ts'
@@ -18,6 +19,7 @@ const runningMs = 2_000
 
 /** Loads and follows one close: the fetched state merged with the live progress events, or the report once there is one. */
 export function useClose(id: string): WatchedClose {
+  const labels = useLabels()
   const [isRunning, setRunning] = useState(true)
   const loaded = useLoaded(`close ${id}`, (signal) => fetchClose(id, signal), {
     on: ['cleanup:report'],
@@ -53,8 +55,8 @@ export function useClose(id: string): WatchedClose {
   const rows = useMemo(() => {
     if (!close) return []
     const resources = close.report?.resources ?? merged(close.progress ?? [], live)
-    return rowsOf(close.startedAt, resources, close.scope)
-  }, [close, live])
+    return rowsOf(close.startedAt, resources, close.scope, (kind) => labels.kind(kind)?.endsProcesses ?? false)
+  }, [close, live, labels])
   const { loadedAtMs } = loaded
   const skewMs = close?.state === 'running' && loadedAtMs !== undefined ? loadedAtMs - (Date.parse(close.startedAt) + close.duration) : 0
   return { loaded, close, rows, skewMs }

@@ -1,4 +1,5 @@
 import { type CSSProperties, type RefObject, useId, useState } from 'react'
+import { useLabels } from '../api/labels.tsx'
 import { Badge } from '../pieces/badge.tsx'
 import { count, duration, oneLine, plainText, shortId, shortName } from '../pieces/format.ts'
 import { type ScopeNames, useScopeNames } from './scope-names.ts'
@@ -119,12 +120,13 @@ function ResourceRow({ row, nowMs }: { readonly row: Row; readonly nowMs: number
   const steps = stepTextsOf(row, nowMs)
   const hintId = useId()
   const state = stateOf(row)
+  const kind = useLabels().kindTitle(row.kind)
   const end = endOf(row)
   return (
     <tr className="fall__row">
       <th scope="row" className="fall__name">
         <button type="button" aria-describedby={hintId} className="fall__kind">
-          {row.kind}
+          {kind}
         </button>
         <span className="fall__what" title={plainText(row.name)}>
           {oneLine(shortName(row.name), 90)}
@@ -139,7 +141,7 @@ function ResourceRow({ row, nowMs }: { readonly row: Row; readonly nowMs: number
         )}
         <span className="fall__hint" role="tooltip" id={hintId}>
           <strong>
-            {row.kind} {oneLine(row.name, 120)}
+            {kind} {oneLine(row.name, 120)}
           </strong>
           {steps.map(({ key, text }) => (
             <span key={key}>{text}</span>

@@ -1,3 +1,4 @@
+import { useLabels } from '../api/labels.tsx'
 import { oneLine } from './format.ts'
 
 export interface LeftOver {
@@ -10,11 +11,12 @@ export interface LeftOver {
 
 /** A list of resources that could not be released, each with its error. */
 export function LeftOvers({ left }: { readonly left: readonly LeftOver[] }) {
+  const { kindTitle } = useLabels()
   return (
     <ul>
       {left.map(({ kind, name, outcome, error }) => (
         <li key={`${kind} ${name}`}>
-          {kind} {oneLine(name, 120)}
+          {kindTitle(kind)} {oneLine(name, 120)}
           {outcome === undefined ? '' : `, ${outcome}`}
           {error === undefined ? '' : `: ${oneLine(error, 300)}`}
         </li>

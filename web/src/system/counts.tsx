@@ -1,26 +1,29 @@
 import type { SystemStatus } from '../api/closes.ts'
+import { useLabels } from '../api/labels.tsx'
 import { count } from '../pieces/format.ts'
 import { type Column, DataTable } from '../pieces/table.tsx'
 import { heldBackOf, isFailedListing, totalOf } from './verdict.ts'
 
 interface KindCount {
   readonly kind: string
+  readonly title: string
   readonly held: number
   readonly closing: number
   readonly stuck: number
 }
 
 const columns: readonly Column<KindCount>[] = [
-  { name: 'Kind', isMain: true, cell: ({ kind }) => kind },
+  { name: 'Kind', isMain: true, cell: ({ title }) => title },
   { name: 'Held', isNumber: true, cell: ({ held }) => count(held) },
   { name: 'Closing', isNumber: true, cell: ({ closing }) => count(closing) },
   { name: 'Stuck', isNumber: true, cell: ({ stuck }) => count(stuck) },
 ]
 
 export function Kinds({ status }: { readonly status: SystemStatus }) {
+  const { kindTitle } = useLabels()
   const rows = Object.entries(status.resources)
-    .map(([kind, counts]) => ({ kind, ...counts }))
-    .toSorted((a, b) => a.kind.localeCompare(b.kind))
+    .map(([kind, counts]) => ({ kind, title: kindTitle(kind), ...counts }))
+    .toSorted((a, b) => a.title.localeCompare(b.title))
   return rows.length > 0 ? <DataTable label="Resources by kind" columns={columns} rows={rows} keyOf={({ kind }) => kind} isNarrow /> : null
 }
 

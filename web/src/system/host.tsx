@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react'
 import { ApiError, sentenceOf } from '../api/client.ts'
 import type { Health } from '../api/closes.ts'
+import { useLabels } from '../api/labels.tsx'
 import { Lasting } from '../pieces/age.tsx'
 import { Badge } from '../pieces/badge.tsx'
 import { bytes, moment, oneLine } from '../pieces/format.ts'
@@ -8,6 +9,7 @@ import { Problem } from '../pieces/notes.tsx'
 
 /** The server's host: its health, its containment and its settings. */
 export function HostCard({ health, error }: { readonly health: Health | undefined; readonly error: unknown }) {
+  const { placementTitle } = useLabels()
   const problems = error instanceof ApiError && Array.isArray(error.details) ? error.details.map(String) : (health?.problems ?? [])
   return (
     <section className="panel" aria-label="This host">
@@ -28,7 +30,7 @@ export function HostCard({ health, error }: { readonly health: Health | undefine
       {health && (
         <dl className="facts">
           <Fact name="Containment">{health.containment}</Fact>
-          <Fact name="Placements">{health.placements.join(', ')}</Fact>
+          <Fact name="Placements">{health.placements.map(placementTitle).join(', ')}</Fact>
           <Fact name="Uptime">
             <Lasting from={health.startedAt} until={error === undefined ? undefined : lastAnswerAt(health)} />, since{' '}
             {moment(health.startedAt)}

@@ -56,7 +56,7 @@ function OtherHost({ host: { name, role, url, status, says, activeAgents } }: { 
         </Problem>
       )}
       <dl className="facts">
-        <Fact name="Role">{role === 'runner' ? 'runs agents with the placement "remote"' : role}</Fact>
+        <Fact name="Role">{role === 'runner' ? 'runs agents of this server' : role}</Fact>
         {url !== undefined && (
           <Fact name="Address">
             <span className="mono">{oneLine(url, 200)}</span>

@@ -1,6 +1,7 @@
 import { useState } from 'react'
 import { sentenceOf } from '../api/client.ts'
 import { type Orphan, type ReaperPass, runReaper } from '../api/closes.ts'
+import { useLabels } from '../api/labels.tsx'
 import { Confirm } from '../pieces/confirm.tsx'
 import { oneLine, plural } from '../pieces/format.ts'
 import { Problem, Progress } from '../pieces/notes.tsx'
@@ -93,12 +94,13 @@ function Result({ result: { found, released, left }, isDry }: { readonly result:
 }
 
 function Orphans({ orphans }: { readonly orphans: readonly Orphan[] }) {
+  const { kindTitle } = useLabels()
   return (
     <ul>
       {orphans.map(({ kind, name, why: reason, detail }) => (
         <li key={`${kind} ${name}`}>
           <span className="mono">
-            {kind} {oneLine(name, 160)}
+            {kindTitle(kind)} {oneLine(name, 160)}
           </span>
           : {reasonTexts[reason] ?? reason}
           {detail === '' ? '' : ` (${oneLine(detail, 200)})`}

@@ -2,6 +2,7 @@ import { useEffect, useId, useRef, useState } from 'react'
 import { nameOf } from '../agents/names.ts'
 import { call } from '../api/client.ts'
 import { endAll, type Health, resetEnvironment, type SystemStatus } from '../api/closes.ts'
+import { type Labels, useLabels } from '../api/labels.tsx'
 import { onLive } from '../api/live.ts'
 import { useLoaded } from '../api/loaded.ts'
 import type { Agent } from '../api/shapes.ts'
@@ -45,6 +46,7 @@ export function ResetButton(props: ResetProps) {
 
 function ResetDialog({ health, status, namespace, onStarted, onClose }: ResetProps & { readonly onClose: () => void }) {
   const [typed, setTyped] = useState('')
+  const labels = useLabels()
   const field = useId()
   const { testEndpoints } = health
   const whole = namespace === undefined ? 'all namespaces' : `the namespace ${namespace}`
@@ -62,7 +64,7 @@ function ResetDialog({ health, status, namespace, onStarted, onClose }: ResetPro
     <Confirm
       title={testEndpoints ? `Reset ${whole}` : `End everything in ${whole}`}
       does={[
-        ...releasesOf(status, active),
+        ...releasesOf(status, active, labels),
         ...(testEndpoints
           ? [`Delete ${plural(status.agentCount, 'agent record')}, ${plural(status.messageCount, 'message')}, and the archived logs`]
           : []),
@@ -99,8 +101,8 @@ function ResetDialog({ health, status, namespace, onStarted, onClose }: ResetPro
   )
 }
 
-function releasesOf(status: SystemStatus, active: readonly Agent[] | undefined): readonly string[] {
-  const kinds = Object.entries(status.resources).map(([kind, { held, closing, stuck }]) => `${held + closing + stuck} ${kind}`)
+function releasesOf(status: SystemStatus, active: readonly Agent[] | undefined, { kindTitle }: Labels): readonly string[] {
+  const kinds = Object.entries(status.resources).map(([kind, { held, closing, stuck }]) => `${held + closing + stuck} × ${kindTitle(kind)}`)
   return [
     endsOf(active),
     ...(status.runningProcesses > 0 ? [`End ${plural(status.runningProcesses, 'process', 'processes')}`] : []),

@@ -1,5 +1,6 @@
 import { useState } from 'react'
 import { fetchHealth, fetchStatus, type SystemStatus } from '../api/closes.ts'
+import { useLabels } from '../api/labels.tsx'
 import { useLive } from '../api/live.ts'
 import { useLoaded } from '../api/loaded.ts'
 import type { Agent } from '../api/shapes.ts'
@@ -26,6 +27,7 @@ const healthMs = 5_000
 const reloadEvents = ['agent:created', 'agent:terminated', 'agent:deleted', 'cleanup:report']
 
 export function SystemView() {
+  const labels = useLabels()
   const { query } = usePlace()
   const namespace = query.get('namespace') || undefined
   const [resetId, setResetId] = useState<string>()
@@ -34,13 +36,13 @@ export function SystemView() {
     on: reloadEvents,
   })
   const health = useLoaded('health', fetchHealth, { everyMs: healthMs })
-  const hosts = useOtherHosts(!health.data?.placements.includes('remote'))
+  const hosts = useOtherHosts(!labels.placements.some(({ isAvailable, hasHost }) => isAvailable && hasHost))
   const namespaces = useNamespaces(namespace)
   const shown = useLastData(status.data)
   // Until the answer for a newly chosen namespace arrives, the data of the previous one is shown.
   const isOutdated = status.data === undefined
   // An unreachable host does not matter to a namespace without remote resources.
-  const mayBeRemote = namespace === undefined || (shown !== undefined && hasRemoteResources(shown))
+  const mayBeRemote = namespace === undefined || (shown !== undefined && hasRemoteResources(shown, labels))
   const unreachableHosts = mayBeRemote
     ? (hosts.data ?? []).flatMap(({ name, status: is }) => (is === 'unreachable' ? oneLine(name, 80) : []))
     : []
@@ -104,6 +106,7 @@ interface StatementProps {
 }
 
 function Statement({ status, unreachableHosts, checkedAtMs, containment }: StatementProps) {
+  const labels = useLabels()
   const { tone, title, text, badge } = verdictOf(status, unreachableHosts)
   return (
     <section className={`panel verdict verdict--${tone}`} aria-label="System status">
@@ -120,7 +123,7 @@ function Statement({ status, unreachableHosts, checkedAtMs, containment }: State
             Checked <Ago at={checkedAtMs} />, by observing the system and not only the ledger.{' '}
           </>
         )}
-        {containment !== undefined && proofSourceOf(containment, status, unreachableHosts)}
+        {containment !== undefined && proofSourceOf(containment, status, unreachableHosts, labels)}
       </p>
     </section>
   )

@@ -1,4 +1,5 @@
 import type { SystemStatus } from '../api/closes.ts'
+import type { Labels } from '../api/labels.tsx'
 import { isWaiting } from '../cleanup/words.ts'
 import type { Tone } from '../pieces/badge.tsx'
 import { plural } from '../pieces/format.ts'
@@ -81,11 +82,8 @@ export function isFailedListing(leak: string): boolean {
   return /^[a-z-]+: /.test(leak)
 }
 
-/** Kinds of resources that exist on another host. */
-const remoteKinds: readonly string[] = ['remote-agent', 'ecs-task']
-
-export function hasRemoteResources({ resources }: SystemStatus): boolean {
-  return remoteKinds.some((kind) => kind in resources)
+export function hasRemoteResources({ resources }: SystemStatus, labels: Labels): boolean {
+  return Object.keys(resources).some((kind) => labels.kind(kind)?.isOnOtherHost)
 }
 
 const containmentTexts: Readonly<Record<string, string>> = {
@@ -96,8 +94,8 @@ const containmentTexts: Readonly<Record<string, string>> = {
 }
 
 /** Explains where the proofs come from. This host's kernel cannot prove anything about another host. */
-export function proofSourceOf(containment: string, status: SystemStatus, unreachableHosts: readonly string[]): string {
+export function proofSourceOf(containment: string, status: SystemStatus, unreachableHosts: readonly string[], labels: Labels): string {
   const local = containmentTexts[containment] ?? `Containment on this host: ${containment}.`
   if (unreachableHosts.length > 0) return `${local} There is no proof for agents on other hosts until those hosts answer.`
-  return hasRemoteResources(status) ? `${local} For agents on other hosts, those hosts provide the proof.` : local
+  return hasRemoteResources(status, labels) ? `${local} For agents on other hosts, those hosts provide the proof.` : local
 }

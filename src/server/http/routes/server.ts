@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Control } from '../../../control.ts'
 import { within } from '../../../core/engine/race.ts'
-import type { OtherHost } from '../../../core/ports/placement.ts'
+import { defaultPlacement, type OtherHost } from '../../../core/ports/placement.ts'
 import type { ProviderCatalogue } from '../../../core/ports/provider.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
@@ -77,6 +77,27 @@ export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vit
         }
         return [own, ...others]
       },
+    }),
+    route({
+      method: 'GET',
+      path: '/placements',
+      summary: 'List the placements and the kinds of resources that this version knows, with their names for people',
+      answers: { 200: schemas.placements },
+      handle: async () => ({
+        placements: [...control.placementTable].map(([name, { labels, ...traits }]) => ({
+          name,
+          title: labels.title,
+          isAvailable: vitals.placements.includes(name),
+          isDefault: name === defaultPlacement,
+          ...traits,
+        })),
+        kinds: [...control.kindLabels].map(([name, { title, endsProcesses = false, isOnOtherHost = false }]) => ({
+          name,
+          title,
+          endsProcesses,
+          isOnOtherHost,
+        })),
+      }),
     }),
     route({
       method: 'GET',
