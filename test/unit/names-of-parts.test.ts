@@ -16,18 +16,14 @@ const own = /^src\/(placements|kinds|providers|doctor|scripted-model|testing)\//
 
 /** The names that other files may contain, with the reason. */
 const allowed: Readonly<Record<string, readonly [names: readonly string[], why: string]>> = {
-  'src/agents/adoption.ts': [['process-tree'], 'the detail of a process tree, whose type is in core/ports, has the pid of an agent'],
-  'src/agents/workspace.ts': [['folder'], "the plan of a task's workspace has folders, whose type is in core/ports"],
-  'src/cli/doctor-view.ts': [['tmux-session'], 'a kind of leftover of the doctor, which also finds sessions that Ebb did not start'],
-  'src/cli/run-input.ts': [['command'], '"ebb run command -- ARGV" has a grammar of its own'],
+  'src/cli/doctor/leftovers.ts': [['tmux-session'], 'a kind of leftover of the doctor, which also finds sessions that Ebb did not start'],
+  'src/cli/commands/run.ts': [['command'], '"ebb run command -- ARGV" has a grammar of its own'],
   'src/core/ports/placement.ts': [['process'], 'the placement of a launch that names none'],
+  'src/core/ports/process.ts': [['process-tree'], 'the stored name of the kind, with its types, which the control plane needs'],
   'src/host/containment/cgroup.ts': [['tmux'], 'the stored name of the cgroup of terminals'],
   'src/server/http/routes/test.ts': [['synthetic'], 'the route for synthetic agents'],
   'src/server/mcp/deployment.ts': [['claude-code', 'command', 'tmux'], 'defaults and descriptions that clients know'],
   'src/server/runner/body.ts': [['claude-code'], 'the default of the runner protocol'],
-  'src/server/runner/earlier.ts': [['process-tree'], 'the runner protocol is about processes'],
-  'src/server/runner/host.ts': [['log', 'process-tree'], 'the runner protocol is about processes and their output'],
-  'src/tasks/tasks.ts': [['log'], 'the logs of an agent, whose type is in core/ports, have its output and its reports'],
   'web/src/agents/first-steps.tsx': [['synthetic'], 'the first page launches an example'],
   'web/src/api/shapes.ts': [['command'], 'a field of the configuration, not the provider'],
 }
