@@ -3,7 +3,7 @@ import { rollbackOf, rolledBack } from '../core/engine/launch.ts'
 import { noop } from '../core/engine/race.ts'
 import { type Agent, type AgentResult, hasEnded, type KeptConfiguration } from '../core/model/agent.ts'
 import type { CloseRequest } from '../core/model/close-request.ts'
-import { EbbError } from '../core/model/errors.ts'
+import { EbbError, notReleased } from '../core/model/errors.ts'
 import type { Report } from '../core/model/report.ts'
 import { agentName } from '../core/model/task.ts'
 import { logLabels } from '../core/ports/agent-log.ts'
@@ -328,8 +328,7 @@ export class Agents {
     if (!engine.owns(id)) await this.#recovered(id)
     if (engine.owns(id)) {
       const report = await engine.close(id, { trigger: 'deleted', forget: true, ...options })
-      if (!report.success)
-        throw new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
+      if (!report.success) throw notReleased(report, `agent ${id}`)
     }
     // If the agent ended by itself just before the deletion, its row and archive still exist.
     const left = await store.find(id)

@@ -6,7 +6,7 @@ import { isOverWith } from '../agents/waiting.ts'
 import type { Control } from '../control.ts'
 import { within } from '../core/engine/race.ts'
 import { type AgentStatus, isFinal } from '../core/model/agent.ts'
-import { EbbError } from '../core/model/errors.ts'
+import { notReleased } from '../core/model/errors.ts'
 import type { Message } from '../core/model/message.ts'
 import type { Report } from '../core/model/report.ts'
 import { isRemotePlacement } from '../core/ports/placement.ts'
@@ -137,5 +137,5 @@ export interface Place {
 
 export function requireReleased(report: Report): Report {
   if (report.success) return report
-  throw new EbbError('not_released', `Scope ${report.scope.id} could not be released: ${report.errors.join('; ')}`, { details: report })
+  throw notReleased(report, `scope ${report.scope.id}`)
 }

@@ -106,6 +106,13 @@ export function isEbbError<Code extends ErrorCode>(
   return error instanceof EbbError && (code === undefined || error.code === code)
 }
 
+/** The error of a close that left something. What is left stays in the ledger, and the reaper tries again. */
+export function notReleased(report: Report, what = `agent ${report.scope.id}`): EbbError {
+  const reasons = report.errors.map((reason) => reason.replace(/\.$/, '')).join('; ')
+  const text = `The ${what} could not be released${reasons && `: ${reasons}`}. The reaper tries again; "ebb status" lists what is left.`
+  return new EbbError('not_released', text, { details: report })
+}
+
 /** The message of anything that was thrown. */
 export function sentence(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

@@ -1,8 +1,7 @@
 import type { Control } from '../../control.ts'
 import { othersRecoveryMs } from '../../core/engine/api.ts'
 import { type Agent, activeStatuses, hasEnded } from '../../core/model/agent.ts'
-import { EbbError, isEbbError } from '../../core/model/errors.ts'
-import type { Report } from '../../core/model/report.ts'
+import { isEbbError } from '../../core/model/errors.ts'
 import { processTreeKind } from '../../core/ports/process.ts'
 
 /**
@@ -120,8 +119,4 @@ export class EarlierAgents {
   #uptimeMs({ startedAt, createdAt, completedAt }: Agent): number {
     return Math.max(0, Date.parse(completedAt ?? this.#control.clock.wall()) - Date.parse(startedAt ?? createdAt))
   }
-}
-
-export function notReleased(id: string, report: Report): EbbError {
-  return new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
 }

@@ -4,13 +4,13 @@ import { type OutputPlace, rawOutput } from '../../agents/stream/raw-output.ts'
 import type { Control } from '../../control.ts'
 import { noop } from '../../core/engine/race.ts'
 import { endingOf } from '../../core/model/agent.ts'
-import { EbbError, isEbbError, sentence } from '../../core/model/errors.ts'
+import { EbbError, isEbbError, notReleased, sentence } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
 import { logKind } from '../../core/ports/agent-log.ts'
 import { isOfKind } from '../../core/ports/kind.ts'
 import { processTreeKind } from '../../core/ports/process.ts'
 import type { RunnerOrder } from '../../core/ports/runner.ts'
-import { EarlierAgents, nameOf, notReleased, type RunnerStatusNow, runnerNamespace } from './earlier.ts'
+import { EarlierAgents, nameOf, type RunnerStatusNow, runnerNamespace } from './earlier.ts'
 
 /**
  * Runs the agents of other control planes. They are ordinary agents in a namespace of their own. No caller deletes them, so the
@@ -148,7 +148,7 @@ export class RunnerHost {
     })
     // Only the processes must be gone, because the runner protocol is about processes. Another resource that cannot be released,
     // such as a log that cannot be archived, stays in the ledger.
-    if (report && !report.success && !this.#isGone(id)) throw notReleased(id, report)
+    if (report && !report.success && !this.#isGone(id)) throw notReleased(report, `agent ${id}`)
   }
 
   async #stopEarlier(id: string, force: boolean): Promise<void> {

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { isOverWith } from '../../../agents/waiting.ts'
 import type { Control } from '../../../control.ts'
 import { type AgentStatus, activeStatuses } from '../../../core/model/agent.ts'
-import { EbbError } from '../../../core/model/errors.ts'
+import { notReleased } from '../../../core/model/errors.ts'
 import type { Report } from '../../../core/model/report.ts'
 import type { Resource } from '../../../core/model/resource.ts'
 import { isRemotePlacement } from '../../../core/ports/placement.ts'
@@ -179,9 +179,8 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
 /** Throws when a remote resource is not proven gone. The resource may still run, so the stop fails with 409, as a deletion does. */
 function requireReleased({ engine }: Control, report: Report): Report {
   const left = report.resources.some(({ kind, outcome }) => outcome === 'stuck' && engine.traitsOf(kind)?.isRemote)
-  if (!left) return report
-  const text = `The agent ${report.scope.id} could not be released: ${report.errors.join('; ')}`
-  throw new EbbError('not_released', text, { details: report })
+  if (left) throw notReleased(report)
+  return report
 }
 
 /** A resource without its spec, which is internal. */

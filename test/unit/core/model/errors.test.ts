@@ -1,7 +1,17 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { advised, EbbError, type ErrorCode, errno, errorTable, isEbbError, sentence } from '../../../../src/core/model/errors.ts'
+import {
+  advised,
+  EbbError,
+  type ErrorCode,
+  errno,
+  errorTable,
+  isEbbError,
+  notReleased,
+  sentence,
+} from '../../../../src/core/model/errors.ts'
+import type { Report } from '../../../../src/core/model/report.ts'
 
 const sources = readdirSync(join(import.meta.dirname, '..', '..', '..', '..', 'src'), { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
@@ -26,6 +36,22 @@ describe('error table', () => {
 
   it.each(Object.keys(errorTable))('%s is used in the source', (code) => {
     expect(sources.split(`'${code}'`).length).toBeGreaterThan(1)
+  })
+})
+
+describe('notReleased', () => {
+  it.each([
+    [[], 'The agent a-1 could not be released. The reaper tries again; "ebb status" lists what is left.'],
+    [
+      ['log stdout: The disk is full.', 'the ledger has not recorded it'],
+      'The agent a-1 could not be released: log stdout: The disk is full; the ledger has not recorded it. The reaper tries again; "ebb status" lists what is left.',
+    ],
+  ])('the errors of a report become whole sentences', (errors, message) => {
+    const report: Report = {
+      ...{ success: false, trigger: 'deleted', scope: { kind: 'agent', id: 'a-1' }, startedAt: '', duration: 0 },
+      ...{ cleanedAgentsCount: 0, cleanedMessagesCount: 0, resources: [], errors, gaveUp: [] },
+    }
+    expect(notReleased(report)).toMatchObject({ code: 'not_released', message, details: report })
   })
 })
 
