@@ -29,7 +29,7 @@ import { watchedKind } from './host/watched-kind.ts'
 import { FolderKind } from './kinds/file/folder.ts'
 import { DirectoryKind, FileKind } from './kinds/file/kind.ts'
 import { LedgerArchives } from './kinds/log/archives.ts'
-import { type CompleteLog, LogKind } from './kinds/log/kind.ts'
+import { LogKind } from './kinds/log/kind.ts'
 import { ProcessTreeKind } from './kinds/process-tree/kind.ts'
 import { TempFolderKind } from './kinds/temp-folder/kind.ts'
 import { ToolLeftoversKind } from './kinds/tool-leftovers/kind.ts'
@@ -39,6 +39,7 @@ import { missingSetting, openPlacements, placementTable, unusedSettings } from '
 import { agentPrograms } from './providers/programs.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 import type { Composition, Supervisor } from './supervisor.ts'
+import type { Wiring } from './wiring.ts'
 
 /** The composition root: the only file that wires all parts together. */
 
@@ -58,8 +59,6 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   if (isWatched) containment.expectLaunch?.()
 
   const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, fallbackScan: containments.fallbackScan })
-  // Reads a complete log to its end. The function is set below, because the kinds are constructed before the wiring that it needs.
-  let readToEnd = async (_log: CompleteLog): Promise<void> => {}
   const logs = new LogKind({
     effects,
     directory: home.logs,
@@ -67,7 +66,8 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     installation: home.installation,
     fallbackScan: containments.fallbackScan,
     processes,
-    readToEnd: (complete) => readToEnd(complete),
+    // A recovery reads the logs of agents whose supervisor died to their end.
+    readToEnd: async (complete) => await (await import('./wiring.ts')).readToEnd(wiring, control, complete),
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })
   const folders = new FolderKind(effects)
@@ -161,7 +161,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   }
   const { syncBeside } = opened
   const contents = { agents, tasks, syncBeside, endings, archives }
-  const wiring = {
+  const wiring: Wiring = {
     ...runtime,
     config,
     home,
@@ -170,13 +170,12 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     placementTable,
     ...contents,
     effects,
+    callback: composition.callback ?? (() => undefined),
     plan,
     requireReady,
     runningProcesses,
     processes,
   }
-  // A recovery reads the logs of agents whose supervisor died to their end.
-  readToEnd = async (log) => await (await import('./wiring.ts')).readToEnd(wiring, control, log)
   return {
     ...runtime,
     config,

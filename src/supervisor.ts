@@ -10,6 +10,7 @@ import type { OtherHost, SettingCheck } from './core/ports/placement.ts'
 import type { ContainmentName, ProcessLaunch, TreeMember } from './core/ports/process.ts'
 import type { Runtime } from './core/ports/runtime.ts'
 import type { Availability } from './host/containment/detect.ts'
+import type { Callback } from './tasks/types.ts'
 
 /** The parts of a process that supervises agents. `main.ts` composes them. */
 
@@ -55,6 +56,8 @@ export interface Composition {
   readonly onLogBytes?: (what: 'archived' | 'freed', bytes: number) => void
   /** True keeps agents in tmux and in containers running when this process is lost. The next server adopts them. */
   readonly keepsSessions?: boolean
+  /** How agents of tasks call the server of this process. Undefined until it listens. Default: there is no server. */
+  readonly callback?: () => Callback | undefined
   /** Wraps a port before it is used. The crash matrix and the fault tests use it. */
   readonly wrap?: <T extends object>(name: string, port: T) => T
 }

@@ -30,6 +30,7 @@ import { installed } from './providers/all.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { command } from './providers/command.ts'
 import { synthetic } from './providers/synthetic.ts'
+import type { Callback } from './tasks/types.ts'
 
 /** The second half of the composition root: what is needed only when there are agents. It is loaded on demand. */
 
@@ -47,6 +48,7 @@ export interface Wiring extends Runtime {
   readonly archives: Archives
   readonly processes: ProcessTable
   readonly effects: Effects
+  readonly callback: () => Callback | undefined
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
   readonly requireReady: (launch: ProcessLaunch) => Promise<void>
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
@@ -97,6 +99,7 @@ export function wireControl(wiring: Wiring): Control {
       timeoutMs: config.agentTimeout,
       idleMs: config.idleTimeout,
     },
+    callback: wiring.callback,
     retentionMs: config.reaperInterval,
     retention: retentionRules(config),
     taskStore: tasks,

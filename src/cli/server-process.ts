@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import { readServerFile, removeServerFile, writeServerFile } from '../config/server-file.ts'
 import type { Control } from '../control.ts'
 import { within } from '../core/engine/race.ts'
@@ -10,7 +9,7 @@ import { Metrics } from '../server/metrics.ts'
 import { structuredLog } from '../server/structured-log.ts'
 import type { Supervisor } from '../supervisor.ts'
 import type { Arguments } from './arguments.ts'
-import type { Wiring } from './command.ts'
+import { callbackTo, type Wiring } from './command.ts'
 import { armFailSafe } from './fail-safe.ts'
 import { leave, leaveSignals } from './leaving.ts'
 
@@ -24,15 +23,16 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
   const leaving = leaveSignals(wiring.inherited.ignored)
   if (config.whileStdin) leaving.leaveWithStdin()
   const { log, logger } = structuredLog(config.logLevel)
-  let metrics: Metrics | undefined
+  const metrics = new Metrics({ resources: () => supervisor.engine.openResources() })
+  let server: RunningServer | undefined
   const supervisor = await wiring.compose(config, {
     log,
     keepsSessions: true,
-    onUnknown: (kind) => metrics?.unknown(kind),
-    onLogBytes: (what, bytes) => metrics?.bytes(what, bytes),
+    onUnknown: (kind) => metrics.unknown(kind),
+    onLogBytes: (what, bytes) => metrics.bytes(what, bytes),
+    callback: () => callbackTo(server, wiring),
   })
   const { engine } = supervisor
-  metrics = new Metrics({ resources: () => engine.openResources() })
   engine.on('report', (report) => metrics.report(report))
   engine.on('orphan', (kind) => metrics.orphan(kind))
   const failSafe = armFailSafe(supervisor, 1)
@@ -44,7 +44,7 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
     count(control, metrics)
     control.startReaper()
     control.startRetention()
-    const server = await startServer({
+    server = await startServer({
       control,
       catalogue: control.catalogue,
       settings: {
@@ -64,7 +64,6 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
       home: supervisor.home.directory,
       dashboard: wiring.dashboard,
     })
-    control.tasks.callback = () => ({ url: server.url, command: join(dirname(wiring.manifest), 'bin', 'ebb') })
     announce(server, supervisor, args.switches.has('json'))
     checkSettings(supervisor)
     await leaving.requested

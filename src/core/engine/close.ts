@@ -90,9 +90,12 @@ interface Above {
 }
 
 function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest, place: Place, above: Above): Promise<Report> {
-  const operation = new CloseOperation(parts.clock, renew(withoutDeadline(scope.closeRequest), closeRequest), parts.newId())
-  parts.operations.set(scope.id, operation)
-  operation.progress = progressOf(parts, scope, operation, place)
+  const request = renew(withoutDeadline(scope.closeRequest), closeRequest)
+  const operation = new CloseOperation(parts.clock, request, parts.newId(), (begun) => {
+    // The operation is entered before its progress is emitted, so that a listener that closes the scope joins this close.
+    parts.operations.set(scope.id, begun)
+    return progressOf(parts, scope, begun, place)
+  })
   above.progress?.include(operation.progress)
   // The state is changed in memory first: from here on the scope accepts nothing, whatever the state of the database (G12, G13).
   for (const member of parts.registry.tree(scope.id)) {
@@ -117,7 +120,7 @@ function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest
   const closed = requestStored
     ? requestStored.then(() => performClose(parts, scope, operation, place))
     : performClose(parts, scope, operation, place)
-  operation.report = closed
+  const answered = closed
     .finally(() => {
       parts.operations.delete(scope.id)
       operation.progress.end()
@@ -126,6 +129,7 @@ function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest
       await within(parts.clock, settleBudgetMs, recorded)
       return report
     })
+  operation.endsWith(answered)
   return operation.report
 }
 
