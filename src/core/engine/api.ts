@@ -37,7 +37,10 @@ export interface Engine {
   /** Closes everything but agents that are kept; the next server adopts those. */
   leave(request: CloseRequest): Promise<Report>
 
-  /** Finishes what dead supervisors of this installation left. Can be called at any time; calls that overlap share one recovery. */
+  /**
+   * Finishes what dead supervisors of this installation left. Can be called at any time. Calls with the same `releasesClaims` that overlap
+   * share one recovery; others run one after the other.
+   */
   recover(options?: RecoverOptions): Promise<Recovery>
   /** Takes over agents of a dead supervisor; see `Adoption`. */
   adopt(adoption: Adoption): Promise<Adopted>

@@ -288,11 +288,16 @@ async function idsWithoutRecord(parts: EngineParts, ended: readonly EndedScope[]
   return new Set(ids)
 }
 
-/** Makes the reports of a scope, and of all scopes above it up to `top`, no success, because something of the scope is left. */
+/**
+ * Makes the reports of a scope, and of all scopes above it up to `top`, no success, because something of the scope is left. The scope may
+ * be marked by two closes that overlap, such as a close of its own and one of a scope above, but it was counted as cleaned only once.
+ */
 function markUnclean(parts: EngineParts, top: OwnedScope, id: string, problem: string): void {
+  const counted = parts.registry.find(id)?.report?.cleanedAgentsCount ?? 0
   for (let scope = parts.registry.find(id); scope; scope = scope === top ? undefined : parts.registry.find(scope.parentId ?? '')) {
     const { errors, cleanedAgentsCount, ...report } = reportOf(scope)
-    scope.report = { ...report, success: false, cleanedAgentsCount: cleanedAgentsCount - 1, errors: [...errors, problem] }
+    const cleaned = Math.max(0, cleanedAgentsCount - counted)
+    scope.report = { ...report, success: false, cleanedAgentsCount: cleaned, errors: [...errors, problem] }
   }
 }
 
