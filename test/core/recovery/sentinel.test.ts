@@ -217,7 +217,10 @@ it('recovery by a sentinel: waits for a supervisor that is still dying', async (
   await other.kill()
   const { code, stdout } = await recovery.ended
   process.kill(sentinel.pid, 'SIGKILL')
-  expect({ code, text: stdout.toString() }).toMatchObject({ code: 0, text: expect.stringContaining('Recovered 1 scopes') })
+  expect({ code, text: stdout.toString() }).toMatchObject({
+    code: 0,
+    text: expect.stringContaining('Recovered 1 scope of dead supervisors: '),
+  })
 })
 
 it.each([
