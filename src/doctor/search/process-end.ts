@@ -67,14 +67,29 @@ export async function endProcesses(
   }
 }
 
+interface SeenProcess {
+  readonly fact: ProcessFact
+  readonly environ: string | undefined
+}
+
+/** The time since the boot in clock ticks, as in the start times of processes. One tick less, because both are rounded. */
+function nowTicks(): number {
+  return Math.floor(Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * ticksPerSecond) - 1
+}
+
 class Group {
   /** Every process that was ever found in the group, by pid and start time. */
   readonly known = new Map<string, ProcessName>()
   /** Sessions that a process of the group leads: a child that loses its parents stays in its session. */
   readonly #sessions = new Set<number>()
-  readonly #seen = new Map<string, { readonly fact: ProcessFact; readonly environ: string | undefined }>()
+  readonly #seen = new Map<string, SeenProcess>()
   /** The start of this operation, in clock ticks. A process that started earlier and was not in the group then cannot be its child. */
-  readonly #began = Math.floor(Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * ticksPerSecond) - 1
+  readonly #began = nowTicks()
+  /**
+   * The two previous scans: when each began, in clock ticks, and the processes of the group that it found. Two, because a scan that finds a
+   * process gone may have read the part of /proc with its child before the fork.
+   */
+  #previous: readonly { readonly began: number; readonly living: readonly string[] }[] = []
   readonly #kernel = kernel()
   readonly #pins = new Map<string, number>()
   refusal = ''
@@ -92,13 +107,15 @@ class Group {
   }
 
   async living(): Promise<readonly ProcessFact[]> {
+    const began = nowTicks()
     const table = await this.#readTable()
     const children = childrenIn(table.values())
     const found = [...table.values()].filter((target) => this.known.has(keyOf(target)))
     this.#adopter ??= found.find((target) => target.pid === [...this.known.values()][0]?.pid)?.ppid
     for (const target of found) if (target.sid === target.pid) this.#sessions.add(target.sid)
     const all = new Map(found.map((target) => [target.pid, target]))
-    for (const target of table.values()) if (!all.has(target.pid) && this.#joins(target)) all.set(target.pid, target)
+    const hopped = this.#hopped(table)
+    for (const target of table.values()) if (!all.has(target.pid) && this.#joins(target, hopped)) all.set(target.pid, target)
     // Iterating a Map also visits the entries that are added meanwhile.
     for (const [pid] of all)
       for (const child of children.get(pid) ?? []) if (!all.has(child.pid) && this.#mayEnd(child)) all.set(child.pid, child)
@@ -106,6 +123,7 @@ class Group {
       this.known.set(keyOf(target), { pid: target.pid, startTime: target.startTime })
       if (!this.#seen.has(keyOf(target))) this.#seen.set(keyOf(target), { fact: target, environ: environOf(target.pid)?.join('\0') })
     }
+    this.#previous = [...this.#previous.slice(-1), { began, living: [...all.values()].map(keyOf) }]
     return [...all.values()]
   }
 
@@ -113,9 +131,9 @@ class Group {
    * Whether a process that has no parent in the group joins it. A process that was in the session before this operation may be in use or
    * belong to an Ebb, so only younger processes join.
    */
-  #joins(target: ProcessFact): boolean {
+  #joins(target: ProcessFact, hopped: readonly SeenProcess[]): boolean {
     if (Number(target.startTime) < this.#began) return false
-    return (this.#sessions.has(target.sid) || this.#isHop(target)) && this.#mayEnd(target)
+    return (this.#sessions.has(target.sid) || this.#isHop(target, hopped)) && this.#mayEnd(target)
   }
 
   #mayEnd(target: ProcessFact): boolean {
@@ -126,14 +144,23 @@ class Group {
     return false
   }
 
+  /** The processes of the group that went since the previous two scans. Only these may have forked a process that lost its parent since. */
+  #hopped(table: ReadonlyMap<number, ProcessFact>): readonly SeenProcess[] {
+    const now = new Set([...table.values()].map(keyOf))
+    const before = new Set(this.#previous.flatMap(({ living }) => living))
+    return [...before].filter((key) => !now.has(key)).flatMap((key) => this.#seen.get(key) ?? [])
+  }
+
   /**
-   * True for the child of a process of the group that forked and exited between two scans. Such a child was adopted, is younger, and has
-   * the command line and the environment of a known process. A process that only shares an older session does not count.
+   * True for the child of a process of the group that forked and exited between two scans. Such a child was adopted, is
+   * younger than these scans, and has the command line and the environment of a process that went meanwhile. A foreign process that looks
+   * the same, such as the same agent started again, does not count (G10).
    */
-  #isHop(target: ProcessFact): boolean {
+  #isHop(target: ProcessFact, hopped: readonly SeenProcess[]): boolean {
     if (this.known.has(keyOf(target)) || target.ppid !== this.#adopter) return false
+    if (Number(target.startTime) < (this.#previous[0]?.began ?? 0)) return false
     const words = target.argv.join('\0')
-    const likes = [...this.#seen.values()].filter(({ fact }) => fact.uid === target.uid && fact.argv.join('\0') === words)
+    const likes = hopped.filter(({ fact }) => fact.uid === target.uid && fact.argv.join('\0') === words)
     const environ = likes.length === 0 ? undefined : environOf(target.pid)?.join('\0')
     return environ !== undefined && likes.some((like) => like.environ === environ)
   }
