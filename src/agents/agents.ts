@@ -9,6 +9,7 @@ import { agentName } from '../core/model/task.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../core/ports/agents.ts'
 import type { Archives } from '../core/ports/archives.ts'
 import { defaultPlacement, isRemotePlacement } from '../core/ports/placement.ts'
+import type { PreparedRow } from '../core/ports/prepared-row.ts'
 import { type LogHandle, logLabels, type SessionHandle, sessionLabel, type TreeHandle, treeLabel } from '../core/ports/process.ts'
 import type { Configuration, Provider, Script } from '../core/ports/provider.ts'
 import type { Runtime } from '../core/ports/runtime.ts'
@@ -100,7 +101,7 @@ export class Agents {
     const run = this.#begin(scope, request)
     try {
       const createdAt = clock.wall()
-      const [handles] = await Promise.all([engine.launch(scope, plan), this.#createRow(id, request, createdAt)])
+      const handles = await engine.launch(scope, plan, [this.#newRow(id, request, createdAt)])
       await run.started(clock.wall())
       // The agent may have failed while its row was written.
       await (handles.get(sessionLabel) as SessionHandle | undefined)?.requireGoodStart()
@@ -147,9 +148,9 @@ export class Agents {
     return run
   }
 
-  #createRow(id: string, request: LaunchRequest, createdAt: string): Promise<void> {
+  #newRow(id: string, request: LaunchRequest, createdAt: string): PreparedRow {
     const { host, store } = this.#deps
-    return store.create(
+    return store.newAgent(
       {
         id,
         ...(request.name !== undefined && { name: request.name }),

@@ -64,8 +64,6 @@ interface Outcome {
 async function runInScope(supervisor: Supervisor, argv: readonly string[], inherited: Inherited): Promise<Outcome> {
   const { engine, clock, newId, config } = supervisor
   const signals = catchSignals(inherited.ignored)
-  // `asAgent` is awaited before the scope is opened. The scope and its intents are then written in one turn of the event loop, and
-  // so in one transaction.
   const asAgent = await supervisor.asAgent(argv, config.environment)
   const scope = engine.openScope({ id: newId(), kind: 'agent' })
   const limits = {

@@ -53,7 +53,7 @@ export function close(parts: EngineParts, scopeId: string, closeRequest: CloseRe
 /** Stores the request of a close in the ledger, for its scope and all scopes below. Waits for the scope's own record first. */
 function record(parts: EngineParts, scopeId: string, operation: CloseOperation): Promise<void> {
   const { closeRequest } = operation
-  const scopeRecorded = parts.registry.find(scopeId)?.recorded ?? Promise.resolve()
+  const recording = parts.registry.find(scopeId)?.recording ?? Promise.resolve()
   // A deleted log cannot be restored after a power cut, so the request that deleted it must survive one. The logs of a failed launch need
   // not be kept.
   const isDropping =
@@ -61,7 +61,7 @@ function record(parts: EngineParts, scopeId: string, operation: CloseOperation):
     closeRequest.trigger !== 'launch-rollback' &&
     parts.registry.tree(scopeId).some((member) => mayHaveLogs(parts, member))
   // The request is stored even when the write of the scope's record failed, because only the answer of that write may be lost.
-  const recorded = scopeRecorded.catch(noop).then(() => parts.ledger.beginClose(scopeId, closeRequest, isDropping ? 'power-cut' : 'crash'))
+  const recorded = recording.then(() => parts.ledger.beginClose(scopeId, closeRequest, isDropping ? 'power-cut' : 'crash'))
   operation.recordedBy(recorded)
   return recorded
 }
@@ -308,7 +308,7 @@ async function settle(parts: EngineParts, scope: OwnedScope, cleared: Cleared, r
   const { ended, withLeftovers, messagesGone } = cleared
   const tree = parts.registry.tree(scope.id)
   // A scope whose record is still being written must not appear in the ledger after its end.
-  await Promise.allSettled(tree.map((member) => member.recorded))
+  await Promise.all(tree.map((member) => member.recording))
   const closedIds = new Set(ended.map(({ id }) => id))
   const stuck = scopesOfStuck(tree)
   const left = tree

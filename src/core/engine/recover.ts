@@ -87,7 +87,10 @@ async function recoverAll(parts: EngineParts, releasesClaims: boolean): Promise<
   return { reports, unknown, elsewhere, errors }
 }
 
-/** Ends agents whose row was written, but whose scope never was, because their supervisor died in between. No close would end them. */
+/**
+ * Ends agents whose row was written, but whose scope never was. Before row and scope were one transaction, this happened when their
+ * supervisor died in between. No close would end them.
+ */
 async function endLost(parts: EngineParts): Promise<void> {
   const { ledger, endings } = parts
   const inLedger = new Set((await ledger.incarnations()).map(({ id }) => id))

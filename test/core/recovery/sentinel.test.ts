@@ -55,7 +55,7 @@ describe('sentinel', () => {
     expect(calls).toEqual([])
     gate.resolve()
     await launching
-    expect(calls[0]).toBe('register')
+    expect(calls[0]).toBe('intend')
   })
 
   it('ignores SIGHUP, SIGINT, SIGQUIT and SIGTERM', async () => {

@@ -109,10 +109,10 @@ describe('SQLite ledger: group commit', () => {
     await using ledger = await open(file)
     using reader = new DatabaseSync(file, { readOnly: true })
     const count = reader.prepare('SELECT count(*) AS n FROM scope')
-    await ledger.openScope(scope('host-i1'))
+    await ledger.open({ scopes: [scope('host-i1')] })
     const seen = await Promise.all(
       Array.from({ length: 20 }, async (_, index) => {
-        await ledger.openScope(scope(`agent${index}`, 'host-i1'))
+        await ledger.open({ scopes: [scope(`agent${index}`, 'host-i1')] })
         return Number(count.get()?.n)
       }),
     )

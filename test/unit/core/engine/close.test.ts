@@ -281,10 +281,11 @@ describe('close: a ledger that cannot be written', () => {
   })
 
   test('does not keep a scope open that was closed before its record was written', async () => {
-    life.faults.next('ledger.register', ['slow'], 1_000)
-    life.faults.next('ledger.openScope', ['slow'], 1_500)
-    life.engine.openScope({ id: 'agent', kind: 'agent' })
+    life.faults.next('ledger.open', ['slow'], 1_500)
+    const recorded = life.engine.record(life.engine.openScope({ id: 'agent', kind: 'agent' }))
+    await pause(10)
     await run(life.engine.close('agent', { trigger: 'terminated' }))
+    await run(recorded)
     await pause(5_000)
     expect(await simulation.openBooks()).toEqual(['scope host-life1 open'])
   })
