@@ -14,6 +14,7 @@ import type { Agents } from './agents.ts'
 import { Deadline } from './deadline.ts'
 import type { History } from './history.ts'
 import type { Namespaces } from './namespaces.ts'
+import { isRunningProbe } from './probe.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 export interface CleanupDeps extends Pick<Runtime, 'clock' | 'newId' | 'host'> {
@@ -303,11 +304,13 @@ export class Cleanup {
    * whose namespace is unknown (G4).
    */
   async #ours(namespace: string | undefined, foreign: ReadonlySet<string>, seen: readonly Seen[]): Promise<(resource: Seen) => boolean> {
-    const { host, store, namespaces } = this.#deps
+    const { host, store, namespaces, engine } = this.#deps
     // A supervisor that registered after the ledger was read is foreign too.
     const isForeign = (id: string): boolean => foreign.has(id) || (id !== host.incarnationId && host.vitality(id) === 'alive')
     const others = new Set([...new Set(seen.map(({ incarnation }) => incarnation))].filter(isForeign))
-    if (namespace === undefined) return ({ incarnation }) => !others.has(incarnation)
+    if (namespace === undefined)
+      return ({ scopeId, incarnation }) =>
+        !others.has(incarnation) && !(incarnation === host.incarnationId && isRunningProbe(engine, scopeId))
     const rows = await store.namespacesOf(seen.map(({ scopeId }) => scopeId))
     return ({ scopeId, incarnation, isRecorded }) => {
       if (others.has(incarnation)) return false

@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
 import type { ScopeView } from '../../core/engine/api.ts'
 import { within } from '../../core/engine/race.ts'
-import { EbbError, errno } from '../../core/model/errors.ts'
+import { EbbError } from '../../core/model/errors.ts'
 import { leftOver, type Report } from '../../core/model/report.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Exit } from '../../core/ports/effects.ts'
@@ -175,7 +175,7 @@ function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: Local
   const force = (): void => void engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
   options.signals.listen((signal, requestsExit, isEarly) => {
     if (!requestsExit) {
-      if (!options.hasEnded()) passOn(tree.pid, signal)
+      if (!options.hasEnded()) tree.signal(signal)
       return
     }
     requests += 1
@@ -189,19 +189,10 @@ function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: Local
       writeNotice('closing what the command left running; repeat the signal to force it.')
     } else {
       options.onRequest()
-      if (!options.hasEnded()) passOn(tree.pid, signal)
+      if (!options.hasEnded()) tree.signal(signal)
       within(options.clock, options.graceMs / 2, options.hasExited).then(options.leave, options.leave)
     }
   })
-}
-
-/** Under a subreaper process the command is no child of this process, so it may be reaped before its exit is reported here. */
-function passOn(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal)
-  } catch (error) {
-    if (errno(error) !== 'ESRCH') throw error
-  }
 }
 
 /** Writes a notice between the command's own output, only on a terminal. */

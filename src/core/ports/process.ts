@@ -40,8 +40,8 @@ export interface ProcessLaunch {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** `inherit` passes on this process's streams unchanged. `logs` writes each stream to a file of its own. */
-  readonly output: 'inherit' | 'logs'
+  /** `inherit` passes on this process's streams unchanged. `logs` writes each stream to a file of its own. `ignore` drops both. */
+  readonly output: 'inherit' | 'logs' | 'ignore'
   /** `text` is the complete input. */
   readonly stdin: 'inherit' | 'ignore' | { readonly text: string }
   /** Further open descriptors, passed on under the same numbers. */
@@ -153,6 +153,8 @@ export interface EndOfTree extends Exit {
 
 export interface LocalTreeHandle extends TreeHandle {
   readonly pid: number
+  /** Signals the main process. Does nothing when it is gone, also when another process has its pid by now (G10). */
+  signal(signal: NodeJS.Signals): void
 }
 
 /**

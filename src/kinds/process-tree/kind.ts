@@ -82,7 +82,11 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
           .finally(() => input?.close())
     child.stdin?.end(input?.rest)
     const startTime = this.#deps.processes.find(child.pid)?.startTime
-    const handle: LocalTreeHandle = { pid: child.pid, exit: child.exit }
+    const signal = (sent: NodeJS.Signals): void => {
+      const entry = this.#deps.processes.find(child.pid)
+      if (entry && entry.startTime === startTime) signalEntry(this.#deps, entry, sent)
+    }
+    const handle: LocalTreeHandle = { pid: child.pid, exit: child.exit, signal }
     const { resourceId } = tree.mark
     this.#exits.set(
       resourceId,

@@ -13,7 +13,6 @@ import { planTemp } from '../temp.ts'
  */
 export function planProcess(context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   requireProgram(launch.argv, launch.env, launch.cwd)
-  const hasLogs = launch.output === 'logs'
   const temp = planTemp(context, scopeId, launch)
   const files = [...planFiles(context, scopeId, launch, 'collector'), ...temp.planned]
   const live: TreeLaunch = {
@@ -22,10 +21,10 @@ export function planProcess(context: LaunchContext, scopeId: string, launch: Pro
     cwd: launch.cwd,
     stdio: [
       typeof launch.stdin === 'object' ? { ...launch.stdin, directory: context.logDirectory } : launch.stdin,
-      ...(hasLogs ? logLabels.map((log) => ({ log })) : (['inherit', 'inherit'] as const)),
+      ...(launch.output === 'logs' ? logLabels.map((log) => ({ log })) : ([launch.output, launch.output] as const)),
       ...further(launch.descriptors),
     ],
-    detached: hasLogs,
+    detached: launch.output !== 'inherit',
     ...(launch.ignoredSignals && { ignoredSignals: launch.ignoredSignals }),
     ...(launch.limits && { limits: launch.limits }),
   }

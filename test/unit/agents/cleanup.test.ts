@@ -169,6 +169,15 @@ describe('request', () => {
   })
 })
 
+test('status: a version query of this process that runs is no leftover, and one that could not be closed is (G11)', async () => {
+  const { control, life } = await begin()
+  const probe = life.engine.openScope({ id: 'probe-1', kind: 'request' })
+  await run(life.engine.launch(probe, [thing('a', { hears: 'kill', times: 99 })]))
+  expect(await run(control.cleanup.status(undefined))).toMatchObject({ isClean: true, resources: {} })
+  await run(life.engine.close(probe.id, { trigger: 'completed', force: true }, { isPart: true }))
+  expect(await run(control.cleanup.status(undefined))).toMatchObject({ isClean: false, stuck: [expect.stringContaining('probe-1.1')] })
+})
+
 test('launch: one whose intents are refused leaves no row, because both are one transaction', async () => {
   const { control, life } = await begin()
   life.faults.next('ledger.intend', ['refused'])
