@@ -6,6 +6,7 @@ import type { Inherited } from './cli/command.ts'
 import { type Config, loadConfig } from './config/config.ts'
 import { openHome } from './config/home.ts'
 import { sentinelEnvironment } from './config/sentinel-environment.ts'
+import { removeServerFile, writeServerFile } from './config/server-file.ts'
 import type { Control } from './control.ts'
 import type { Engine } from './core/engine/api.ts'
 import { createEngine } from './core/engine/engine.ts'
@@ -46,12 +47,12 @@ import type { Wiring } from './wiring.ts'
 export async function compose(config: Config, composition: Composition = {}): Promise<Supervisor> {
   if (process.platform === 'win32') throw new EbbError('unsupported_platform', 'Ebb does not run on Windows; use it inside WSL 2.')
   const wrap = composition.wrap ?? (<T>(_name: string, port: T): T => port)
-  const home = openHome(config.home, kernelId)
+  const effects = wrap<Effects>('effects', realEffects)
+  const home = openHome(config.home, kernelId, effects)
   const clock = realClock
   const log = composition.log ?? lineLog(config.logLevel, (line) => process.stderr.write(line))
   const processes = process.platform === 'darwin' ? (await import('./host/processes/ps.ts')).psTable : procTable
   const host = openHost(home.installation, processes, config.inheritedTag)
-  const effects = wrap<Effects>('effects', realEffects)
   const { inheritedTag } = config
   const containments = detectContainments({ effects, host, clock, processes, inheritedTag, gates: home.gates, node: process.execPath })
   const containment = chooseContainment(config.containment, containments)
@@ -181,6 +182,10 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     config,
     home,
     engine,
+    serverFile: {
+      write: (content) => writeServerFile(home.directory, content, effects),
+      remove: () => removeServerFile(home.directory, effects),
+    },
     agents,
     archives,
     problems: () => {
@@ -258,8 +263,8 @@ export async function runMain(words: readonly string[], inherited: Inherited): P
   const attach = async (config: Config, agentId: string): Promise<number> => {
     const { environment } = config
     const { Tmux } = await import('./placements/tmux/tmux.ts')
-    const tmux = new Tmux({ effects: realEffects, socket: openHome(config.home, kernelId).tmuxSocket, environment })
-    return await (await import('./placements/tmux/attach.ts')).attach(tmux, agentId, environment)
+    const tmux = new Tmux({ effects: realEffects, socket: openHome(config.home, kernelId, realEffects).tmuxSocket, environment })
+    return await (await import('./placements/tmux/attach.ts')).attach(tmux, agentId, environment, realEffects)
   }
   process.exit(
     await runCommandLine(words, {

@@ -1,5 +1,6 @@
 import type { Config } from './config/config.ts'
 import type { Home } from './config/home.ts'
+import type { ServerFile } from './config/server-file.ts'
 import type { Control } from './control.ts'
 import type { Engine } from './core/engine/api.ts'
 import type { AgentStore } from './core/ports/agents.ts'
@@ -30,6 +31,8 @@ export interface Supervisor extends Runtime {
   checkSettings(): Promise<readonly SettingCheck[]>
   /** Observes the other hosts on which agents of this server run. */
   otherHosts(): Promise<readonly OtherHost[]>
+  /** The file by which other commands find the server of this process. */
+  readonly serverFile: { write(content: ServerFile): void; remove(): void }
   /** The rows of all agents, of this and of other supervisors. */
   readonly agents: AgentStore
   /** The logs of agents that have ended. */

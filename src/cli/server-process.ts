@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { readServerFile, removeServerFile, writeServerFile } from '../config/server-file.ts'
+import { readServerFile } from '../config/server-file.ts'
 import type { Control } from '../control.ts'
 import { within } from '../core/engine/race.ts'
 import { EbbError, isEbbError } from '../core/model/errors.ts'
@@ -74,7 +74,7 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
     await supervisor.close()
     throw withAddress(error, supervisor.home.directory)
   } finally {
-    removeServerFile(supervisor.home.directory)
+    supervisor.serverFile.remove()
     failSafe.disarm()
   }
 }
@@ -115,10 +115,10 @@ function count({ events }: Control, metrics: Metrics): void {
   events.on('messages', ({ messages }) => metrics.messages(messages.length))
 }
 
-function announce({ url }: RunningServer, { config, home, containment }: Supervisor, isJson: boolean): void {
+function announce({ url }: RunningServer, { config, home, containment, serverFile }: Supervisor, isJson: boolean): void {
   const { token, store } = config
   const more = { ...(token !== undefined && { token }), ...(store !== undefined && { store }) }
-  writeServerFile(home.directory, { url, pid: process.pid, ...more })
+  serverFile.write({ url, pid: process.pid, ...more })
   const text = isJson
     ? JSON.stringify({ url, pid: process.pid, home: home.directory })
     : `Ebb listens on ${url} (${containment}); Ctrl-C closes everything.`

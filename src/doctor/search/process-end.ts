@@ -1,5 +1,6 @@
 import { closeSync, readFileSync } from 'node:fs'
 import type { Clock } from '../../core/ports/clock.ts'
+import type { Effects } from '../../core/ports/effects.ts'
 import { type Kernel, openKernel } from '../../host/ffi.ts'
 import type { EndStep, LeftoverEnd, ProcessName } from '../judgement/leftover.ts'
 import { isEbbs } from '../judgement/leftover-process.ts'
@@ -13,6 +14,7 @@ import { environOf, readText, startTimeOf, ticksPerSecond } from './proc-facts.t
  */
 export interface ProcessEnding {
   readonly clock: Clock
+  readonly effects: Pick<Effects, 'signal' | 'signalPinned'>
   /** Reads the process table; the scan begins after the call. */
   readonly readTable: () => Promise<ReadonlyMap<number, ProcessFact>>
   readonly graceMs: number
@@ -41,9 +43,9 @@ type EndResult = Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>
 
 export async function endProcesses(
   first: readonly ProcessName[],
-  { clock, readTable, graceMs, killMs, spared }: ProcessEnding,
+  { clock, effects, readTable, graceMs, killMs, spared }: ProcessEnding,
 ): Promise<EndResult> {
-  const group = new Group(first, readTable, spared)
+  const group = new Group(first, { effects, readTable, spared })
   const steps: { step: EndStep; took: number }[] = []
   const climb = async (step: EndStep, budgetMs: number, plan: SignalPlan): Promise<boolean> => {
     const began = clock.now()
@@ -97,10 +99,12 @@ class Group {
   /** The process that adopted the first process of the group, and so adopts its other orphans. */
   #adopter: number | undefined
 
+  readonly #effects: ProcessEnding['effects']
   readonly #readTable: ProcessEnding['readTable']
   readonly #spared: Set<string>
 
-  constructor(first: readonly ProcessName[], readTable: ProcessEnding['readTable'], spared: readonly ProcessName[]) {
+  constructor(first: readonly ProcessName[], { effects, readTable, spared }: Pick<ProcessEnding, 'effects' | 'readTable' | 'spared'>) {
+    this.#effects = effects
     this.#readTable = readTable
     this.#spared = new Set(spared.map(keyOf))
     for (const target of first) if (!this.#spared.has(keyOf(target))) this.known.set(keyOf(target), target)
@@ -191,8 +195,8 @@ class Group {
     for (const signal of signals) {
       if (startTimeOf(target.pid) !== target.startTime) return
       try {
-        if (pin === undefined) process.kill(target.pid, signal)
-        else if (!this.#kernel?.signalPidfd(pin, signal) && startTimeOf(target.pid) === target.startTime)
+        if (pin === undefined) this.#effects.signal(target.pid, signal)
+        else if (!this.#effects.signalPinned(pin, signal) && startTimeOf(target.pid) === target.startTime)
           this.refusal = ' (the signal was refused)'
       } catch (error) {
         this.refusal = ` (${error instanceof Error ? error.message : String(error)})`
