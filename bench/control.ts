@@ -167,7 +167,7 @@ async function tenThousandAgents(home: string): Promise<void> {
         incarnation: 'earlier',
         createdAt,
       }
-      await agents.create(row, { id: randomUUID(), type: 'user', content: prompt })
+      await ledger.open({ scopes: [], rows: [agents.newAgent(row, { id: randomUUID(), type: 'user', content: prompt })] })
       await agents.change(id, { status: 'running', startedAt: createdAt })
     }),
   )

@@ -11,6 +11,7 @@ import { Retention } from './agents/retention.ts'
 import { RunningCloses } from './agents/running-closes.ts'
 import type { TaskLimits } from './agents/settings.ts'
 import type { Stream } from './agents/stream/stream.ts'
+import { Subscriptions } from './agents/subscriptions.ts'
 import { type Usage, usageOf } from './agents/usage.ts'
 import { Waiting } from './agents/waiting.ts'
 import type { Adopter, Engine } from './core/engine/api.ts'
@@ -32,6 +33,7 @@ import type { ProcessDetails, TreeMember } from './core/ports/process.ts'
 import type { ProviderCatalogue } from './core/ports/provider.ts'
 import type { TaskStore } from './core/ports/tasks.ts'
 import { Tasks } from './tasks/tasks.ts'
+import type { Callback } from './tasks/types.ts'
 
 export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 'events' | 'stream' | 'engine' | 'store' | 'endings'> {
   readonly engine: Engine
@@ -46,6 +48,8 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
   readonly retention: RetentionRules
   readonly taskStore: TaskStore
   readonly taskLimits: TaskLimits
+  /** Called at each deployment into a task. Undefined while no server accepts calls of agents. */
+  readonly callback: () => Callback | undefined
   readonly readLog: ReadLog
   /** Throws the reason when no workspace can be created in this folder. */
   readonly requireFolder: (path: string) => void
@@ -86,6 +90,8 @@ export class Control {
   readonly tasks: Tasks
   readonly history: History
   readonly retention: Retention
+  /** The subscriptions of live clients. The socket interface of a server adds them. */
+  readonly subscriptions = new Subscriptions()
   readonly store: AgentStore
   readonly waiting: Waiting
   readonly stream: Stream
@@ -122,7 +128,8 @@ export class Control {
       onTooMuch: (agentId) => this.#tooMuch(agentId, 'bytes'),
     })
     this.agents = new Agents({ ...deps, stream: this.stream, events: this.events, namespaces, owners: this.owners })
-    this.cleanup = new Cleanup({ ...runtime, engine, store, agents: this.agents, namespaces, history: this.history, runningProcesses })
+    const { agents, history, subscriptions } = this
+    this.cleanup = new Cleanup({ ...runtime, engine, store, agents, namespaces, history, subscriptions, runningProcesses })
     engine.on('report', (report, namespace, id) => this.#reported(report, namespace, id))
     this.retention = new Retention({
       store,

@@ -3,6 +3,7 @@ import type { Config } from './config/config.ts'
 import type { Leftovers } from './doctor/leftovers-port.ts'
 import { openLeftovers } from './doctor/search/leftovers.ts'
 import { realClock } from './host/clock.ts'
+import { realEffects } from './host/effects.ts'
 import { findProgram } from './host/program.ts'
 import { installed } from './providers/all.ts'
 
@@ -15,7 +16,7 @@ export function programsOf({ environment }: Config): readonly { type: string; pr
 }
 
 export function leftoversOf({ environment }: Config): Leftovers {
-  return openLeftovers({ clock: realClock, cwd: workingDirectory(), temp: tmpdir(), environment })
+  return openLeftovers({ clock: realClock, effects: realEffects, cwd: workingDirectory(), temp: tmpdir(), environment })
 }
 
 /** The working directory, or `/` when it was removed, because process.cwd() then throws. */

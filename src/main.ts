@@ -6,6 +6,7 @@ import type { Inherited } from './cli/command.ts'
 import { type Config, loadConfig } from './config/config.ts'
 import { openHome } from './config/home.ts'
 import { sentinelEnvironment } from './config/sentinel-environment.ts'
+import { removeServerFile, writeServerFile } from './config/server-file.ts'
 import type { Control } from './control.ts'
 import type { Engine } from './core/engine/api.ts'
 import { createEngine } from './core/engine/engine.ts'
@@ -28,33 +29,31 @@ import { PipeSentinel } from './host/sentinel.ts'
 import { watchedKind } from './host/watched-kind.ts'
 import { openKinds } from './kinds/all.ts'
 import { LedgerArchives } from './kinds/log/archives.ts'
-import type { CompleteLog } from './kinds/log/kind.ts'
 import type { PlacementParts } from './placements/definition.ts'
 import type { LaunchContext } from './placements/files.ts'
 import { openPlacements, placementKindLabels, placementTable, terminalPlaceOf, unusedSettings } from './placements/registry.ts'
 import { agentPrograms } from './providers/programs.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 import type { Composition, Supervisor } from './supervisor.ts'
+import type { Wiring } from './wiring.ts'
 
 /** The composition root: the only file that wires all parts together. */
 
 export async function compose(config: Config, composition: Composition = {}): Promise<Supervisor> {
   if (process.platform === 'win32') throw new EbbError('unsupported_platform', 'Ebb does not run on Windows; use it inside WSL 2.')
   const wrap = composition.wrap ?? (<T>(_name: string, port: T): T => port)
-  const home = openHome(config.home, kernelId)
+  const effects = wrap<Effects>('effects', realEffects)
+  const home = openHome(config.home, kernelId, effects)
   const clock = realClock
   const log = composition.log ?? lineLog(config.logLevel, (line) => process.stderr.write(line))
   const processes = process.platform === 'darwin' ? (await import('./host/processes/ps.ts')).psTable : procTable
   const host = openHost(home.installation, processes, config.inheritedTag)
-  const effects = wrap<Effects>('effects', realEffects)
   const { inheritedTag } = config
   const containments = detectContainments({ effects, host, clock, processes, inheritedTag, gates: home.gates, node: process.execPath })
   const containment = chooseContainment(config.containment, containments)
   const isWatched = composition.watched ?? true
   if (isWatched) containment.expectLaunch?.()
 
-  // Reads a complete log to its end. The function is set below, because the kinds are constructed before the wiring that it needs.
-  let readToEnd = async (_log: CompleteLog): Promise<void> => {}
   const ownKinds = openKinds({
     ...{ effects, host, processes, inheritedTag },
     installation: home.installation,
@@ -62,7 +61,8 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     fallbackScan: containments.fallbackScan,
     logDirectory: home.logs,
     runDirectory: home.run,
-    readToEnd: (complete) => readToEnd(complete),
+    // A recovery reads the logs of agents whose supervisor died to their end.
+    readToEnd: async (complete) => await (await import('./wiring.ts')).readToEnd(wiring, control, complete),
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })
   const { tree, folders } = ownKinds
@@ -155,7 +155,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   }
   const { syncBeside } = opened
   const contents = { agents, tasks, syncBeside, endings, archives }
-  const wiring = {
+  const wiring: Wiring = {
     ...runtime,
     config,
     home,
@@ -166,18 +166,21 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     terminalOf: (agent: Agent) => terminalPlaceOf(home.directory, agent),
     ...contents,
     effects,
+    callback: composition.callback ?? (() => undefined),
     plan,
     requireReady,
     runningProcesses,
     processes,
   }
-  // A recovery reads the logs of agents whose supervisor died to their end.
-  readToEnd = async (log) => await (await import('./wiring.ts')).readToEnd(wiring, control, log)
   return {
     ...runtime,
     config,
     home,
     engine,
+    serverFile: {
+      write: (content) => writeServerFile(home.directory, content, effects),
+      remove: () => removeServerFile(home.directory, effects),
+    },
     agents,
     archives,
     problems: () => {
@@ -253,7 +256,7 @@ export async function runMain(words: readonly string[], inherited: Inherited): P
   const manifest = join(import.meta.dirname, '..', 'package.json')
   const dashboard = join(import.meta.dirname, '..', 'dist', 'web')
   const attach = async ({ home, environment }: Config, agent: Agent): Promise<number> => {
-    const parts = { home: openHome(home, kernelId).directory, effects: realEffects, environment }
+    const parts = { home: openHome(home, kernelId, realEffects).directory, effects: realEffects, environment }
     return await (await import('./placements/attach.ts')).attach(agent, parts)
   }
   process.exit(

@@ -1,5 +1,6 @@
 import type { Config } from './config/config.ts'
 import type { Home } from './config/home.ts'
+import type { ServerFile } from './config/server-file.ts'
 import type { Control } from './control.ts'
 import type { Engine } from './core/engine/api.ts'
 import type { AgentStore } from './core/ports/agents.ts'
@@ -10,6 +11,7 @@ import type { OtherHost, SettingCheck } from './core/ports/placement.ts'
 import type { ContainmentName, ProcessLaunch, TreeMember } from './core/ports/process.ts'
 import type { Runtime } from './core/ports/runtime.ts'
 import type { Availability } from './host/containment/detect.ts'
+import type { Callback } from './tasks/types.ts'
 
 /** The parts of a process that supervises agents. `main.ts` composes them. */
 
@@ -29,6 +31,8 @@ export interface Supervisor extends Runtime {
   checkSettings(): Promise<readonly SettingCheck[]>
   /** Observes the other hosts on which agents of this server run. */
   otherHosts(): Promise<readonly OtherHost[]>
+  /** The file by which other commands find the server of this process. */
+  readonly serverFile: { write(content: ServerFile): void; remove(): void }
   /** The rows of all agents, of this and of other supervisors. */
   readonly agents: AgentStore
   /** The logs of agents that have ended. */
@@ -55,6 +59,8 @@ export interface Composition {
   readonly onLogBytes?: (what: 'archived' | 'freed', bytes: number) => void
   /** True keeps agents in tmux and in containers running when this process is lost. The next server adopts them. */
   readonly keepsSessions?: boolean
+  /** How agents of tasks call the server of this process. Undefined until it listens. Default: there is no server. */
+  readonly callback?: () => Callback | undefined
   /** Wraps a port before it is used. The crash matrix and the fault tests use it. */
   readonly wrap?: <T extends object>(name: string, port: T) => T
 }

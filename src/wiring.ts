@@ -1,6 +1,8 @@
 import { stat, statfsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { AgentEndings } from './agents/endings.ts'
+import { readVersion } from './agents/probe.ts'
 import { sourceOf } from './agents/source.ts'
 import { Stream } from './agents/stream/stream.ts'
 import type { Config } from './config/config.ts'
@@ -19,16 +21,17 @@ import type { PlacementTable, TerminalPlace } from './core/ports/placement.ts'
 import type { ProcessLaunch, TreeMember } from './core/ports/process.ts'
 import type { Runtime } from './core/ports/runtime.ts'
 import type { TaskStore } from './core/ports/tasks.ts'
-import { readVersion } from './host/probe.ts'
 import { detailsOf, residentBytes } from './host/processes/details.ts'
 import type { ProcessTable } from './host/processes/process-table.ts'
 import { findProgram } from './host/program.ts'
+import { readStart } from './host/slow-effects.ts'
 import { requireFolder } from './kinds/file/folder.ts'
 import type { CompleteLog } from './kinds/log/kind.ts'
 import { readLog } from './kinds/log/read-lines.ts'
-import { LentFolders } from './kinds/temp-folder/lent-folder.ts'
+import { tempFolderOf } from './kinds/temp-folder/kind.ts'
 import { providers } from './providers/all.ts'
 import { Catalogue } from './providers/catalogue.ts'
+import type { Callback } from './tasks/types.ts'
 
 /** The second half of the composition root: what is needed only when there are agents. It is loaded on demand. */
 
@@ -48,18 +51,20 @@ export interface Wiring extends Runtime {
   readonly archives: Archives
   readonly processes: ProcessTable
   readonly effects: Effects
+  readonly callback: () => Callback | undefined
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
   readonly requireReady: (launch: ProcessLaunch) => Promise<void>
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
 }
 
-function wireCatalogue({ config, home, effects, host }: Wiring): Catalogue {
+function wireCatalogue({ config, engine, clock, newId, plan }: Wiring): Catalogue {
   const child = join(import.meta.dirname, '..', 'bin', 'synthetic-agent.cjs')
-  const lent = new LentFolders({ effects, directory: home.run, host })
+  const environment = config.agentEnvironment
   return new Catalogue(providers(child), {
-    environment: config.agentEnvironment,
+    environment,
     findProgram,
-    readVersion: (argv) => readVersion(argv, config.agentEnvironment, (use) => lent.lend(use)),
+    readVersion: (argv) =>
+      readVersion(argv, { engine, clock, newId, plan, environment, readStart, tempFolderOf: (id) => tempFolderOf(tmpdir(), id) }),
   })
 }
 
@@ -100,6 +105,7 @@ export function wireControl(wiring: Wiring): Control {
       timeoutMs: config.agentTimeout,
       idleMs: config.idleTimeout,
     },
+    callback: wiring.callback,
     retentionMs: config.reaperInterval,
     retention: retentionRules(config),
     taskStore: tasks,

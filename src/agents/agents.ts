@@ -11,6 +11,7 @@ import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '
 import type { Archives } from '../core/ports/archives.ts'
 import type { Handles } from '../core/ports/handles.ts'
 import { defaultPlacement, isRemotePlacement } from '../core/ports/placement.ts'
+import type { PreparedRow } from '../core/ports/prepared-row.ts'
 import { sessionLabel, treeLabel } from '../core/ports/process.ts'
 import type { Configuration, Provider, Script } from '../core/ports/provider.ts'
 import type { Runtime } from '../core/ports/runtime.ts'
@@ -102,7 +103,7 @@ export class Agents {
     const run = this.#begin(scope, request)
     try {
       const createdAt = clock.wall()
-      const [handles] = await Promise.all([engine.launch(scope, plan), this.#createRow(id, request, createdAt)])
+      const handles = await engine.launch(scope, plan, [this.#newRow(id, request, createdAt)])
       await run.started(clock.wall())
       // The agent may have failed while its row was written.
       await handles.find(sessionLabel)?.requireGoodStart()
@@ -149,9 +150,9 @@ export class Agents {
     return run
   }
 
-  #createRow(id: string, request: LaunchRequest, createdAt: string): Promise<void> {
+  #newRow(id: string, request: LaunchRequest, createdAt: string): PreparedRow {
     const { host, store } = this.#deps
-    return store.create(
+    return store.newAgent(
       {
         id,
         ...(request.name !== undefined && { name: request.name }),

@@ -14,6 +14,8 @@ import type { Agents } from './agents.ts'
 import { Deadline } from './deadline.ts'
 import type { History } from './history.ts'
 import type { Namespaces } from './namespaces.ts'
+import { isRunningProbe } from './probe.ts'
+import type { Subscriptions } from './subscriptions.ts'
 
 export interface CleanupDeps extends Pick<Runtime, 'clock' | 'newId' | 'host'> {
   readonly engine: Engine
@@ -21,6 +23,7 @@ export interface CleanupDeps extends Pick<Runtime, 'clock' | 'newId' | 'host'> {
   readonly agents: Agents
   readonly namespaces: Namespaces
   readonly history: History
+  readonly subscriptions: Subscriptions
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
 }
 
@@ -65,10 +68,6 @@ const recoveryBudgetMs = 3_000
 export class Cleanup {
   readonly #deps: CleanupDeps
   readonly #resets = new Map<string, Undertaken & { readonly deadline: Deadline }>()
-  /** Lists the active subscriptions. Set by the socket server. */
-  subscriptions: (namespace: string | undefined) => readonly string[] = () => []
-  /** Ends subscriptions, and sends `unsubscribed` to their clients. Set by the socket server. */
-  dropSubscriptions: (namespace: string | undefined) => void = () => {}
 
   constructor(deps: CleanupDeps) {
     this.#deps = deps
@@ -104,12 +103,12 @@ export class Cleanup {
   }
 
   async #resetAndVerify(options: ResetOptions, deadline: Deadline, progress: Progress): Promise<Report> {
-    const { namespaces } = this.#deps
+    const { namespaces, subscriptions } = this.#deps
     const { namespace } = options
     return await namespaces.reset(namespace, async () => {
       const report = await this.#closeAll(namespace, this.#resetRequest(options), progress, deadline)
       // The removal of an agent ends its subscriptions, but a client may have subscribed again after that.
-      this.dropSubscriptions(namespace)
+      subscriptions.drop(namespace)
       const issues = await this.#issues(namespace, deadline)
       return issues.length === 0 ? report : { ...report, success: false, errors: [...report.errors, ...issues] }
     })
@@ -274,7 +273,7 @@ export class Cleanup {
   }
 
   async #observe(namespace: string | undefined): Promise<SystemObservation> {
-    const { engine, store, runningProcesses } = this.#deps
+    const { engine, store, runningProcesses, subscriptions } = this.#deps
     const foreign = await this.#deps.engine.otherIncarnations()
     const filter = { statuses: ['stuck' as const], exceptIncarnations: foreign, ...(namespace !== undefined && { namespace }) }
     return await engine.look({
@@ -287,7 +286,7 @@ export class Cleanup {
         for (const { id, errors } of this.#unclean(namespace)) left.set(id, errors)
         return left
       },
-      activeSubscriptions: () => this.subscriptions(namespace).length,
+      activeSubscriptions: () => subscriptions.names(namespace).length,
     })
   }
 
@@ -305,11 +304,13 @@ export class Cleanup {
    * whose namespace is unknown (G4).
    */
   async #ours(namespace: string | undefined, foreign: ReadonlySet<string>, seen: readonly Seen[]): Promise<(resource: Seen) => boolean> {
-    const { host, store, namespaces } = this.#deps
+    const { host, store, namespaces, engine } = this.#deps
     // A supervisor that registered after the ledger was read is foreign too.
     const isForeign = (id: string): boolean => foreign.has(id) || (id !== host.incarnationId && host.vitality(id) === 'alive')
     const others = new Set([...new Set(seen.map(({ incarnation }) => incarnation))].filter(isForeign))
-    if (namespace === undefined) return ({ incarnation }) => !others.has(incarnation)
+    if (namespace === undefined)
+      return ({ scopeId, incarnation }) =>
+        !others.has(incarnation) && !(incarnation === host.incarnationId && isRunningProbe(engine, scopeId))
     const rows = await store.namespacesOf(seen.map(({ scopeId }) => scopeId))
     return ({ scopeId, incarnation, isRecorded }) => {
       if (others.has(incarnation)) return false
@@ -320,7 +321,7 @@ export class Cleanup {
 
   /** Returns the status, and names everything that makes the system not clean. */
   async look(namespace: string | undefined): Promise<{ readonly status: Status; readonly issues: readonly string[] }> {
-    const { store } = this.#deps
+    const { store, subscriptions } = this.#deps
     const { status, processes, open } = await this.#observe(namespace)
     if (status.isClean) return { status, issues: [] }
     const filter = {
@@ -335,7 +336,7 @@ export class Cleanup {
       ),
       ...andMore(status.agentCount - agents.length, 'agents'),
       ...listed(processes, 'processes', ({ pid, resourceId }) => `process ${pid} of ${scopeOfResource(resourceId)} is running`),
-      ...listed(this.subscriptions(namespace), 'subscriptions', (name) => `${name} is active`),
+      ...listed(subscriptions.names(namespace), 'subscriptions', (name) => `${name} is active`),
       ...listed(
         open,
         'resources',

@@ -106,7 +106,7 @@ export class Owners {
     const createdAt = this.#deps.clock.wall()
     const closesAt = timeoutMs === undefined ? {} : { closesAt: new Date(Date.parse(createdAt) + timeoutMs).toISOString() }
     const row = { ...name, scopeId: scope.id, createdAt, ...closesAt }
-    await Promise.all([scope.recorded, this.#deps.store.openOwner(row)]).catch(async (error: unknown) => {
+    await this.#deps.engine.record(scope, [this.#deps.store.newOwner(row)]).catch(async (error: unknown) => {
       await this.#deps.engine.close(scope.id, { trigger: 'launch-rollback' }, { isPart: true })
       throw error
     })

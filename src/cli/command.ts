@@ -1,9 +1,12 @@
+import { dirname, join } from 'node:path'
 import type { Config, Sources } from '../config/config.ts'
 import type { Agent } from '../core/model/agent.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { PlacementTable } from '../core/ports/placement.ts'
 import type { Leftovers } from '../doctor/leftovers-port.ts'
+import type { RunningServer } from '../server/http/server.ts'
 import type { Composition, Supervisor } from '../supervisor.ts'
+import type { Callback } from '../tasks/types.ts'
 import type { Arguments, Grammar, Words } from './arguments.ts'
 
 /** Everything about one command: what its help says, what it accepts, and what it does. */
@@ -42,6 +45,11 @@ export interface Wiring {
   readonly manifest: string
   /** The folder with the built dashboard. */
   readonly dashboard: string
+}
+
+/** How agents call a server of this process, once it listens. */
+export function callbackTo(server: RunningServer | undefined, { manifest }: Pick<Wiring, 'manifest'>): Callback | undefined {
+  return server && { url: server.url, command: join(dirname(manifest), 'bin', 'ebb') }
 }
 
 /** Properties that this process inherited from its parent, and that Node does not pass on to its children by itself. */

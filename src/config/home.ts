@@ -1,7 +1,9 @@
-import { chmodSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { EbbError, errno, sentence } from '../core/model/errors.ts'
+import type { Effects } from '../core/ports/effects.ts'
 import type { NewId } from '../core/ports/ids.ts'
+import { removeLostDrafts, unless, writeDraft } from './draft.ts'
 
 /** The folder with the database, logs and sockets. Only its owner may read it: modes 0700 and 0600. */
 export interface Home {
@@ -18,7 +20,7 @@ export interface Home {
 
 export const databaseIn = (home: string): string => join(home, 'ebb.db')
 
-export function openHome(directory: string, newId: NewId): Home {
+export function openHome(directory: string, newId: NewId, effects: Effects): Home {
   const folders = {
     logs: join(directory, 'logs'),
     archive: join(directory, 'archive'),
@@ -26,16 +28,16 @@ export function openHome(directory: string, newId: NewId): Home {
     run: join(directory, 'run'),
   }
   try {
-    makeFolders(directory)
+    makeFolders(directory, effects)
     const stat = statSync(directory)
     if (!stat.isDirectory()) throw new Error('it is not a directory')
     if (stat.uid !== process.getuid?.()) throw new Error('it belongs to another user')
-    if ((stat.mode & 0o077) !== 0) closeToOthers(directory)
-    for (const folder of Object.values(folders)) makeFolders(folder)
+    if ((stat.mode & 0o077) !== 0) closeToOthers(directory, effects)
+    for (const folder of Object.values(folders)) makeFolders(folder, effects)
     return {
       directory,
       ...folders,
-      installation: installationOf(directory, newId),
+      installation: installationOf(directory, newId, effects),
       database: databaseIn(directory),
       sentinelLog: join(directory, 'sentinel.log'),
     }
@@ -47,26 +49,26 @@ export function openHome(directory: string, newId: NewId): Home {
 }
 
 /**
- * Makes a folder and its parents. The option `recursive` of mkdirSync is not used: with it, mkdirSync reports ENOENT on a read-only file
+ * Makes a folder and its parents, one by one. The option `recursive` of mkdirSync is not used: with it, mkdirSync reports ENOENT on a read-only file
  * system, and retries for ever on a file system that answers ENOENT itself, such as /proc. EEXIST is no error, because another process that
  * starts on the same home may make the same folder.
  */
-function makeFolders(folder: string): void {
+function makeFolders(folder: string, effects: Effects): void {
   if (statSync(folder, { throwIfNoEntry: false })) return
-  makeFolders(dirname(folder))
+  makeFolders(dirname(folder), effects)
   try {
-    mkdirSync(folder, { mode: 0o700 })
+    effects.makeDirectory(folder, 0o700)
   } catch (error) {
     if (errno(error) !== 'EEXIST') throw error
   }
 }
 
 /** Restricts the access to a home. A shared folder with other files in it, such as /tmp, is no home and is refused. */
-function closeToOthers(directory: string): void {
+function closeToOthers(directory: string, effects: Effects): void {
   const entries = readdirSync(directory)
   const isHome = entries.includes('installation.json') || entries.every((name) => name === 'ebb.config.json')
   if (!isHome) throw new Error('other users may read it, and it contains files that are not of Ebb')
-  chmodSync(directory, 0o700)
+  effects.changeMode(directory, 0o700)
 }
 
 interface Installation {
@@ -78,26 +80,22 @@ interface Installation {
  * Reads or creates the installation's id. It is in a file of its own, so that resources can be found by their marks after the
  * database is lost. It is bound to the machine, so that a copied home does not own the resources of the original.
  */
-function installationOf(directory: string, newId: NewId): string {
+function installationOf(directory: string, newId: NewId, effects: Effects): string {
   const file = join(directory, 'installation.json')
   const machine = machineId()
+  removeLostDrafts(file, effects)
   const known = readInstallation(file)
   if (known?.machine === machine) return known.id
   const fresh: Installation = { id: newId().replaceAll('-', '').slice(0, 12), machine }
-  const draft = `${file}.${process.pid}`
-  writeFileSync(draft, JSON.stringify(fresh), { mode: 0o600 })
+  const draft = writeDraft(file, JSON.stringify(fresh), effects)
   if (known) {
-    renameSync(draft, file)
+    effects.rename(draft, file)
     return fresh.id
   }
-  // Two first starts may run at once: link(2) fails for one of them with EEXIST, and that one takes the other's id.
-  try {
-    linkSync(draft, file)
-  } catch (error) {
-    if (errno(error) !== 'EEXIST') throw error
-  } finally {
-    unlinkSync(draft)
-  }
+  // Two first starts may run at once: link(2) fails for one of them with EEXIST, and that one takes the other's id. A process in another pid
+  // namespace may have removed this draft as a lost one; then it has the id.
+  unless(['EEXIST', 'ENOENT'], () => effects.link(draft, file))
+  unless(['ENOENT'], () => effects.unlink(draft))
   const winner = readInstallation(file)
   if (!winner) throw new Error(`${file} is not readable as an installation; move it away`)
   return winner.id

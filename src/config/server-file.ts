@@ -1,6 +1,7 @@
-import { existsSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { errno } from '../core/model/errors.ts'
+import type { Effects } from '../core/ports/effects.ts'
+import { unless, writeDraft } from './draft.ts'
 
 /** The file by which other commands find the server of a home. Only its owner may read it, because it may hold the token. */
 export interface ServerFile {
@@ -13,10 +14,8 @@ export interface ServerFile {
 
 const fileIn = (home: string): string => join(home, 'server.json')
 
-export function writeServerFile(home: string, content: ServerFile): void {
-  const draft = `${fileIn(home)}.${process.pid}`
-  writeFileSync(draft, `${JSON.stringify(content)}\n`, { mode: 0o600 })
-  renameSync(draft, fileIn(home))
+export function writeServerFile(home: string, content: ServerFile, effects: Effects): void {
+  effects.rename(writeDraft(fileIn(home), `${JSON.stringify(content)}\n`, effects), fileIn(home))
 }
 
 export function readServerFile(home: string): ServerFile | undefined {
@@ -38,11 +37,7 @@ export function storeOfServer(home: string): string | undefined {
 }
 
 /** Removes the file only if this process wrote it: a later server may have replaced it. */
-export function removeServerFile(home: string): void {
+export function removeServerFile(home: string, effects: Effects): void {
   if (readServerFile(home)?.pid !== process.pid) return
-  try {
-    unlinkSync(fileIn(home))
-  } catch (error) {
-    if (errno(error) !== 'ENOENT') throw error
-  }
+  unless(['ENOENT'], () => effects.unlink(fileIn(home)))
 }

@@ -3,6 +3,7 @@ import * as fs from 'node:fs'
 import type { Duplex } from 'node:stream'
 import type { Child, Command, Effects, Exit } from '../core/ports/effects.ts'
 import { nextTurn } from '../core/ports/turn.ts'
+import { type Kernel, openKernel } from './ffi.ts'
 import { findMkfifo } from './mkfifo.ts'
 import { refused } from './path.ts'
 import { removeFolder } from './remove-folder.ts'
@@ -13,11 +14,16 @@ const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_APPEND, O_NON
 /** The value of open(2)'s O_TMPFILE, which Node does not export. */
 const O_TMPFILE = 0o20200000
 
+/** Opened with the first signal to a pidfd. Only the doctor sends such signals. */
+let kernel: Kernel | undefined
+
 /** Effects on the real system. Calls on kernel files are synchronous: they take microseconds and must work in an exit handler. */
 export const realEffects: Effects = {
   makeDirectory: (path, mode = 0o700) => fs.mkdirSync(path, { mode }),
   removeDirectory: (path) => fs.rmdirSync(path),
   write: (path, text) => withFile(path, O_WRONLY, undefined, (fd) => void fs.writeSync(fd, text)),
+  writeBeside,
+  changeMode: (path, mode) => fs.chmodSync(path, mode),
   createFile: (path, content, mode) =>
     withFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, (fd) => {
       fs.writeFileSync(fd, content)
@@ -49,6 +55,10 @@ export const realEffects: Effects = {
   signal: (pid, signal) => {
     process.kill(pid, signal)
   },
+  signalPinned: (pidfd, signal) => {
+    kernel ??= openKernel()
+    return kernel.signalPidfd(pidfd, signal)
+  },
 }
 
 function withFile<T>(path: string, flags: number, mode: number | undefined, use: (fd: number) => T): T {
@@ -58,6 +68,14 @@ function withFile<T>(path: string, flags: number, mode: number | undefined, use:
   } finally {
     fs.closeSync(fd)
   }
+}
+
+/** Writes in the thread pool. Callbacks are used, because loading `fs.promises` takes 4 ms, and every start of Ebb writes like this. */
+function writeBeside(path: string, text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fd = fs.openSync(path, O_WRONLY | O_NOFOLLOW)
+    fs.write(fd, text, (error) => fs.close(fd, () => (error ? reject(error) : resolve())))
+  })
 }
 
 /**

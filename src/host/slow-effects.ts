@@ -66,6 +66,17 @@ export async function compress(from: string, to: string): Promise<void> {
   })
 }
 
+/** The first bytes of a regular file. */
+export async function readStart(path: string, bytes: number): Promise<string> {
+  const file = await openRegular(path)
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, 0)
+    return buffer.toString('utf8', 0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}
+
 export async function flush(path: string): Promise<void> {
   const file = await files.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   try {

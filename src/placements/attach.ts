@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { EbbError } from '../core/model/errors.ts'
 import type { AttachmentParts } from './definition.ts'
 import { terminalOf } from './registry.ts'
@@ -11,10 +10,6 @@ export async function attach(
   const terminal = terminalOf(placement)
   if (!terminal) throw new EbbError('bad_usage', `The agent ${id} has the placement ${placement}, which has no terminal.`)
   const { argv, environment } = await terminal.attachment(id, parts)
-  const [program = '', ...args] = argv
-  const child = spawn(program, args, { stdio: 'inherit', env: environment })
-  return await new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', (code) => resolve(code ?? 1))
-  })
+  const child = await parts.effects.spawn({ program: argv[0] ?? '', argv, env: environment, stdio: ['inherit', 'inherit', 'inherit'] })
+  return (await child.exit).code ?? 1
 }

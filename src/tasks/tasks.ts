@@ -39,6 +39,8 @@ export interface TasksDeps extends Runtime {
   readonly catalogue: ProviderCatalogue
   readonly caps: Caps
   readonly limits: TaskLimits
+  /** Called at each deployment. When it returns undefined, the agent gets no `ebb` MCP server. */
+  readonly callback: () => types.Callback | undefined
   readonly processesOf: (agentId: string) => Promise<readonly ProcessDetails[]>
   readonly readLog: ReadLog
   readonly terminalOf: (agent: Agent) => TerminalPlace | undefined
@@ -66,7 +68,6 @@ export class Tasks implements types.TaskService {
   readonly #callers: Callers
   readonly #silence: Silence
   readonly #deployer: Deployer
-  callback: () => types.Callback | undefined = () => undefined
 
   constructor(deps: TasksDeps) {
     const { events, log } = deps
@@ -75,7 +76,7 @@ export class Tasks implements types.TaskService {
     this.#callers = new Callers(deps.tasks)
     this.#silence = new Silence(deps)
     const parts = { roster: this.#roster, callers: this.#callers, silence: this.#silence }
-    this.#deployer = new Deployer({ ...deps, ...parts, callback: () => this.callback() })
+    this.#deployer = new Deployer({ ...deps, ...parts })
     for (const end of ['terminated', 'deleted'] as const) events.on(end, ({ agentId }) => this.#callers.revoke(agentId))
     events.on('adopted', ({ agent, run }) => {
       if (agent.taskId !== undefined)

@@ -232,7 +232,7 @@ export interface Completed {
   readonly report: Report
 }
 
-/** How a deployed agent calls Ebb. Set by the server that accepts the calls. */
+/** How a deployed agent calls the server that deployed it. */
 export interface Callback {
   /** The address of a server with `/mcp`. */
   readonly url: string
@@ -242,8 +242,6 @@ export interface Callback {
 
 /** The task service, as the server and the MCP tools use it. */
 export interface TaskService {
-  /** Called at each deployment. When it returns undefined, the agent gets no `ebb` MCP server. */
-  callback: () => Callback | undefined
   /** The agent with this token, or undefined. A token ends with its agent. */
   callerOf(token: string): Promise<AgentCaller | undefined>
   create(request: CreateTask): Promise<Task>

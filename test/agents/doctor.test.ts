@@ -4,6 +4,7 @@ import type { Leftover } from '../../src/doctor/judgement/leftover.ts'
 import type { Leftovers } from '../../src/doctor/leftovers-port.ts'
 import { openLeftovers } from '../../src/doctor/search/leftovers.ts'
 import { realClock } from '../../src/host/clock.ts'
+import { realEffects } from '../../src/host/effects.ts'
 import { isMarked, seen, waitUntil } from '../support/world.ts'
 import { named } from './support/named.ts'
 import { agentTypes, needsAgent, programs } from './support/programs.ts'
@@ -36,7 +37,7 @@ function doctor(scene: Scene): Leftovers {
     return found !== undefined && isMarked(found, scene.name(''))
   }
   const environment = { PATH: process.env.PATH ?? '', HOME: scene.agentHome, TMUX_TMPDIR: scene.temp }
-  return openLeftovers({ clock: realClock, cwd: '/', temp: scene.temp, environment, only: isOurs })
+  return openLeftovers({ clock: realClock, effects: realEffects, cwd: '/', temp: scene.temp, environment, only: isOurs })
 }
 
 async function hangUp(child: ChildProcess): Promise<void> {

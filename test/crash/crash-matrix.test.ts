@@ -19,6 +19,7 @@ const moments: Record<Scenario, readonly Moment[]> = {
   complete: ['before', 'during', 'after'],
   delete: ['before', 'during'],
   remove: ['before', 'during', 'after'],
+  probe: ['before', 'during', 'after'],
   'logs-only': [],
   deploy: ['before', 'during'],
   // The scenario `ecs` is tested in crash-ecs.test.ts, with its own simulated account.
@@ -105,6 +106,19 @@ describe('G9: removal of an ended agent', () => {
         points += await untilOneFinishes((k) => crashAndRecover(matrix, 'remove', k, when), launched[when] + 1)
     })
     covered.push(`removal of an ended agent at ${points}`)
+  })
+})
+
+describe.each(['cgroup', 'scan'] as const)('G9: a version query under %s', (containment) => {
+  needs(containment)
+
+  test('a supervisor killed at any effect of the query leaves nothing of the program', { timeout }, async () => {
+    let points = 0
+    const matrix: Matrix = { program, containment }
+    await amongNeighbours(async () => {
+      for (const when of moments.probe) points += await untilOneFinishes((k) => crashAndRecover(matrix, 'probe', k, when))
+    })
+    covered.push(`${containment}: version query at ${points}`)
   })
 })
 

@@ -1,8 +1,8 @@
 import { writeSync } from 'node:fs'
 import type { Crash, Moment, Said } from './job.ts'
 
-/** The calls that only read the ledger. A crash at a read is the same as a crash between two effects. */
-const reads = new Set(['ledger.incarnations', 'ledger.contents', 'ledger.reports'])
+/** The calls that only read the store, or prepare rows. A crash at one is the same as a crash between two effects. */
+const reads = new Set(['ledger.incarnations', 'ledger.contents', 'ledger.reports', 'agents.newAgent', 'agents.newOwner'])
 
 /**
  * Wraps the ports, counts their calls, and ends this process with SIGKILL at one of them. It has no list of effects: a new function of

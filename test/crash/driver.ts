@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { readVersion } from '../../src/agents/probe.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import type { ScopeView } from '../../src/core/engine/api.ts'
 import { Reaper } from '../../src/core/engine/reap.ts'
@@ -9,7 +11,9 @@ import { logLabels } from '../../src/core/ports/agent-log.ts'
 import { label } from '../../src/core/ports/handles.ts'
 import { type Planned, planned } from '../../src/core/ports/kind.ts'
 import { treeLabel } from '../../src/core/ports/process.ts'
+import { readStart } from '../../src/host/slow-effects.ts'
 import { directoryKind, fileKind } from '../../src/kinds/file/kind.ts'
+import { tempFolderOf } from '../../src/kinds/temp-folder/kind.ts'
 import { compose } from '../../src/main.ts'
 import type { Supervisor } from '../../src/supervisor.ts'
 import { partsOf } from '../support/engine-parts.ts'
@@ -55,6 +59,21 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await control.agents.remove(agent.id, {})
     await control.close()
     return await leave(supervisor)
+  },
+  // A version query of a program that leaves a daemon behind.
+  probe: async (supervisor) => {
+    const { engine, clock, newId, plan } = supervisor
+    const deps = {
+      engine,
+      clock,
+      newId,
+      plan,
+      environment: environment(),
+      readStart,
+      tempFolderOf: (id: string) => tempFolderOf(tmpdir(), id),
+    }
+    const said = await readVersion(['/bin/sh', '-c', `${daemon}; echo 1.2.3`], deps)
+    return [...(said?.includes('1.2.3') ? [] : [`the program said ${said}`]), ...(await leave(supervisor))]
   },
   // The last resource of the plan cannot be created, because its path is taken. Everything before it is rolled back.
   rollback: async (supervisor, job) => {

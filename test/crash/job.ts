@@ -14,7 +14,7 @@ export interface Job {
 }
 
 export type DockerScenario = 'docker-terminate' | 'docker-delete' | 'docker-rollback' | 'docker-paused'
-export type Scenario = 'terminate' | 'rollback' | 'complete' | 'delete' | 'remove' | 'logs-only' | 'deploy' | 'ecs'
+export type Scenario = 'terminate' | 'rollback' | 'complete' | 'delete' | 'remove' | 'probe' | 'logs-only' | 'deploy' | 'ecs'
 export type RemoteScenario = 'remote-terminate' | 'remote-delete' | 'remote-rollback'
 export type Role = Scenario | DockerScenario | RemoteScenario | 'recover' | 'reap'
 

@@ -48,7 +48,10 @@ export function tempFoldersOf(home: string): readonly string[] {
 
 /** Gates of the containments, live logs, and their pipes. */
 export function leftInHome(home: string): readonly string[] {
-  return ['doors', 'logs', 'run'].flatMap((folder) =>
+  const inFolders = ['doors', 'logs', 'run'].flatMap((folder) =>
     existsSync(join(home, folder)) ? readdirSync(join(home, folder)).map((name) => `${folder}/${name}`) : [],
   )
+  // Drafts of files that are renamed or linked into place.
+  const drafts = existsSync(home) ? readdirSync(home).filter((name) => /\.json\.\d+$/.test(name)) : []
+  return [...inFolders, ...drafts]
 }

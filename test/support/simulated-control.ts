@@ -62,6 +62,7 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
     caps: { maxAgents: options.maxAgents ?? 1_000, minFreeBytes: 0, logBytes: 1e9, messages: 1e9, timeoutMs: never, idleMs: never },
     taskStore: simulation.tasks,
     taskLimits: { concurrent: 20, agents: 100, depth: 5, spawnRules: [], stuckThresholdMs: never, stuckAction: 'report' },
+    callback: () => undefined,
     readLog: async () => ({ lines: [], next: 0 }),
     requireFolder: () => {},
     terminalOf: () => undefined,

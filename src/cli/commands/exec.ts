@@ -2,7 +2,7 @@ import { writeFileSync, writeSync } from 'node:fs'
 import { constants } from 'node:os'
 import type { ScopeView } from '../../core/engine/api.ts'
 import { within } from '../../core/engine/race.ts'
-import { EbbError, errno, sentence } from '../../core/model/errors.ts'
+import { EbbError, sentence } from '../../core/model/errors.ts'
 import { leftOver, type Report } from '../../core/model/report.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Exit } from '../../core/ports/effects.ts'
@@ -64,8 +64,6 @@ interface Outcome {
 async function runInScope(supervisor: Supervisor, argv: readonly string[], inherited: Inherited): Promise<Outcome> {
   const { engine, clock, newId, config } = supervisor
   const signals = catchSignals(inherited.ignored)
-  // `asAgent` is awaited before the scope is opened. The scope and its intents are then written in one turn of the event loop, and
-  // so in one transaction.
   const asAgent = await supervisor.asAgent(argv, config.environment)
   const scope = engine.openScope({ id: newId(), kind: 'agent' })
   const limits = {
@@ -177,7 +175,7 @@ function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: TreeH
   const force = (): void => void engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
   options.signals.listen((signal, requestsExit, isEarly) => {
     if (!requestsExit) {
-      if (!options.hasEnded()) passOn(tree, signal)
+      if (!options.hasEnded()) tree.signal?.(signal)
       return
     }
     requests += 1
@@ -191,19 +189,10 @@ function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: TreeH
       writeNotice('closing what the command left running; repeat the signal to force it.')
     } else {
       options.onRequest()
-      if (!options.hasEnded()) passOn(tree, signal)
+      if (!options.hasEnded()) tree.signal?.(signal)
       within(options.clock, options.graceMs / 2, options.hasExited).then(options.leave, options.leave)
     }
   })
-}
-
-/** Under a subreaper process the command is no child of this process, so it may be reaped before its exit is reported here. */
-function passOn({ pid }: TreeHandle, signal: NodeJS.Signals): void {
-  try {
-    if (pid !== undefined) process.kill(pid, signal)
-  } catch (error) {
-    if (errno(error) !== 'ESRCH') throw error
-  }
 }
 
 /** Writes a notice between the command's own output, only on a terminal. */

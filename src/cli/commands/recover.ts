@@ -9,6 +9,7 @@ import { type CommandDefinition, commonOptions, type Wiring } from '../command.t
 import { configOf, openUnwatched } from '../open.ts'
 import { plainOutput } from '../output.ts'
 import { withStatusLine } from '../terminal/status-line.ts'
+import { many } from '../terminal/text.ts'
 
 export const definition: CommandDefinition = {
   name: 'recover',
@@ -35,7 +36,7 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
     const lines = [
       recovery.reports.length === 0
         ? 'Nothing to recover.'
-        : `Recovered ${recovery.reports.length} scopes of dead supervisors: ${released} resources released, ${left.length} left.`,
+        : `Recovered ${many(recovery.reports.length, 'scope')} of dead supervisors: ${many(released, 'resource')} released, ${left.length} left.`,
       ...left.map(({ kind, name, error, outcome }) => `stuck    ${kind} ${name}: ${error ?? outcome}`),
       ...recovery.unknown.map((id) => `unknown  incarnation ${id} ran in another pid namespace; run "ebb recover" there`),
       ...recovery.elsewhere.map((id) => `busy     incarnation ${id} is being recovered by another process; run "ebb recover" again`),

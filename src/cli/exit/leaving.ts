@@ -23,13 +23,14 @@ export interface Leaving {
   leaveWithStdin(): void
   /** Requests the exit. A repeated request does not force it. */
   request(): void
-  /** Called for each signal that arrives after the exit was requested. */
-  onRepeat: () => void
+  /** Adds a listener for each signal that arrives after the exit was requested. */
+  onRepeat(listener: () => void): Disposable
 }
 
 /** The first signal requests the exit, and a further one forces it. Signals that were ignored at the start stay ignored. */
 export function leaveSignals(ignored: readonly NodeJS.Signals[]): Leaving {
   const requested = Promise.withResolvers<void>()
+  const repeatListeners = new Set<() => void>()
   let isRequested = false
   const leaving: Leaving = {
     requested: requested.promise,
@@ -43,10 +44,16 @@ export function leaveSignals(ignored: readonly NodeJS.Signals[]): Leaving {
       isRequested = true
       requested.resolve()
     },
-    onRepeat: () => {},
+    onRepeat: (listener) => {
+      repeatListeners.add(listener)
+      return { [Symbol.dispose]: () => void repeatListeners.delete(listener) }
+    },
   }
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-    if (!ignored.includes(signal)) process.on(signal, () => (isRequested ? leaving.onRepeat() : leaving.request()))
+  const onSignal = (): void => {
+    if (isRequested) for (const listener of repeatListeners) listener()
+    else leaving.request()
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) if (!ignored.includes(signal)) process.on(signal, onSignal)
   return leaving
 }
 
@@ -60,11 +67,11 @@ export async function leave(
 ): Promise<number> {
   const { engine, clock, log } = supervisor
   const keeps = supervisor.config.keepOnExit
-  leaving.onRepeat = () => {
+  using _ = leaving.onRepeat(() => {
     const closeRequest: CloseRequest = { trigger: 'process-exit', force: true }
     // Swallowed: this call only adds force to the running close, which reports its own failure.
     void (keeps ? engine.leave(closeRequest) : engine.close(engine.hostScopeId, closeRequest)).catch(noop)
-  }
+  })
   let report: Report | undefined
   const leaveInOrder = async (): Promise<void> => {
     const closeRequest: CloseRequest = { trigger: 'process-exit', deadlineMs: closeBudgetMs }

@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import type { Config } from '../../config/config.ts'
-import { startServer } from '../../server/http/server.ts'
+import { type RunningServer, startServer } from '../../server/http/server.ts'
 import type { Asking } from '../../server/mcp/asking.ts'
 import { createMcpServer } from '../../server/mcp/server.ts'
 import { ClientStdio } from '../../server/mcp/stdio.ts'
 import { structuredLog } from '../../server/structured-log.ts'
-import type { Wiring } from '../command.ts'
+import { callbackTo, type Wiring } from '../command.ts'
 import { workingDirectory } from '../commands/exec.ts'
 import { armFailSafe } from '../exit/fail-safe.ts'
 import { type Leaving, leave } from '../exit/leaving.ts'
@@ -19,7 +18,8 @@ import { type Leaving, leave } from '../exit/leaving.ts'
  */
 export async function serveByEngine(config: Config, wiring: Wiring, leaving: Leaving): Promise<number> {
   const { log, logger } = structuredLog(config.logLevel)
-  const supervisor = await wiring.compose(config, { log })
+  let server: RunningServer | undefined
+  const supervisor = await wiring.compose(config, { log, callback: () => callbackTo(server, wiring) })
   const { engine } = supervisor
   const failSafe = armFailSafe(supervisor, 1)
   try {
@@ -29,7 +29,7 @@ export async function serveByEngine(config: Config, wiring: Wiring, leaving: Lea
     control.startReaper()
     const { version } = JSON.parse(readFileSync(wiring.manifest, 'utf8')) as { version: string }
     const token = randomBytes(32).toString('base64url')
-    const server = await startServer({
+    server = await startServer({
       control,
       catalogue: control.catalogue,
       settings: { host: '127.0.0.1', port: 0, token, allowHosts: [], allowOrigins: [], hasTestRoutes: false },
@@ -41,7 +41,6 @@ export async function serveByEngine(config: Config, wiring: Wiring, leaving: Lea
       problems: supervisor.problems,
       otherHosts: supervisor.otherHosts,
     })
-    control.tasks.callback = () => ({ url: server.url, command: join(dirname(wiring.manifest), 'bin', 'ebb') })
     const asking: Asking = {
       caller: 'orchestrator',
       cwd: workingDirectory(),

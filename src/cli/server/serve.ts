@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { readServerFile, removeServerFile, writeServerFile } from '../../config/server-file.ts'
+import { readServerFile } from '../../config/server-file.ts'
 import type { Control } from '../../control.ts'
 import { within } from '../../core/engine/race.ts'
 import { EbbError, isEbbError } from '../../core/model/errors.ts'
@@ -9,7 +8,7 @@ import { Metrics } from '../../server/metrics.ts'
 import { structuredLog } from '../../server/structured-log.ts'
 import type { Supervisor } from '../../supervisor.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Wiring } from '../command.ts'
+import { callbackTo, type Wiring } from '../command.ts'
 import { armFailSafe } from '../exit/fail-safe.ts'
 import { leave, leaveSignals } from '../exit/leaving.ts'
 
@@ -23,15 +22,16 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
   const leaving = leaveSignals(wiring.inherited.ignored)
   if (config.whileStdin) leaving.leaveWithStdin()
   const { log, logger } = structuredLog(config.logLevel)
-  let metrics: Metrics | undefined
+  const metrics = new Metrics({ resources: () => supervisor.engine.openResources() })
+  let server: RunningServer | undefined
   const supervisor = await wiring.compose(config, {
     log,
     keepsSessions: true,
-    onUnknown: (kind) => metrics?.unknown(kind),
-    onLogBytes: (what, bytes) => metrics?.bytes(what, bytes),
+    onUnknown: (kind) => metrics.unknown(kind),
+    onLogBytes: (what, bytes) => metrics.bytes(what, bytes),
+    callback: () => callbackTo(server, wiring),
   })
   const { engine } = supervisor
-  metrics = new Metrics({ resources: () => engine.openResources() })
   engine.on('report', (report) => metrics.report(report))
   engine.on('orphan', (kind) => metrics.orphan(kind))
   const failSafe = armFailSafe(supervisor, 1)
@@ -43,7 +43,7 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
     count(control, metrics)
     control.startReaper()
     control.startRetention()
-    const server = await startServer({
+    server = await startServer({
       control,
       catalogue: control.catalogue,
       settings: {
@@ -62,7 +62,6 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
       otherHosts: supervisor.otherHosts,
       dashboard: wiring.dashboard,
     })
-    control.tasks.callback = () => ({ url: server.url, command: join(dirname(wiring.manifest), 'bin', 'ebb') })
     announce(server, supervisor, args.switches.has('json'))
     checkSettings(supervisor)
     await leaving.requested
@@ -73,7 +72,7 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
     await supervisor.close()
     throw withAddress(error, supervisor.home.directory)
   } finally {
-    removeServerFile(supervisor.home.directory)
+    supervisor.serverFile.remove()
     failSafe.disarm()
   }
 }
@@ -114,10 +113,10 @@ function count({ events }: Control, metrics: Metrics): void {
   events.on('messages', ({ messages }) => metrics.messages(messages.length))
 }
 
-function announce({ url }: RunningServer, { config, home, containment }: Supervisor, isJson: boolean): void {
+function announce({ url }: RunningServer, { config, home, containment, serverFile }: Supervisor, isJson: boolean): void {
   const { token, store } = config
   const more = { ...(token !== undefined && { token }), ...(store !== undefined && { store }) }
-  writeServerFile(home.directory, { url, pid: process.pid, ...more })
+  serverFile.write({ url, pid: process.pid, ...more })
   const text = isJson
     ? JSON.stringify({ url, pid: process.pid, home: home.directory })
     : `Ebb listens on ${url} (${containment}); Ctrl-C closes everything.`

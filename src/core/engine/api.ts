@@ -6,6 +6,7 @@ import type { Totals } from '../ports/agents.ts'
 import type { Handles } from '../ports/handles.ts'
 import type { KindTraits, Planned } from '../ports/kind.ts'
 import type { LedgerContents, NewScope } from '../ports/ledger.ts'
+import type { PreparedRow } from '../ports/prepared-row.ts'
 import type { TreeMember } from '../ports/process.ts'
 import type { Progress, Track, Undertaking } from './progress.ts'
 
@@ -21,13 +22,16 @@ export interface Engine {
   begin(role?: Role): Promise<void>
   /** Dismisses the sentinel of a process whose `begin` failed. Such a process has nothing to watch and nothing to recover. */
   abandon(): void
-  /**
-   * Opens a scope in memory at once. `recorded` settles when the ledger has the scope. Calls made in the same turn of the event loop share
-   * a transaction, so opening a scope and launching into it cost one fsync.
-   */
+  /** Opens a scope in memory. The ledger gets it with the first launch into it or below it, or by `record`. */
   openScope(scope: ScopeOptions): ScopeView
-  /** Creates what the plan lists, or nothing: a launch that fails closes its scope with `launch-rollback`. Returns the scope's handles. */
-  launch(scope: ScopeView, plan: readonly Planned[]): Promise<Handles>
+  /**
+   * Creates what the plan lists, or nothing: a launch that fails closes its scope with `launch-rollback`. Returns the scope's handles. One
+   * transaction, with at most one sync to the disk, writes the intents, the rows, and every scope on the path that the ledger does not have yet, however long ago that
+   * scope was opened.
+   */
+  launch(scope: ScopeView, plan: readonly Planned[], rows?: readonly PreparedRow[]): Promise<Handles>
+  /** Writes a scope into the ledger without a launch, with rows and with the scopes above it, in one transaction. */
+  record(scope: ScopeView, rows?: readonly PreparedRow[]): Promise<void>
 
   /** The only way to end anything. Closing a scope that is closing joins the running close (G6). */
   close(scopeId: string, request: CloseRequest, options?: CloseOptions): Promise<Report>
@@ -38,7 +42,10 @@ export interface Engine {
   /** Closes everything but agents that are kept; the next server adopts those. */
   leave(request: CloseRequest): Promise<Report>
 
-  /** Finishes what dead supervisors of this installation left. Can be called at any time; calls that overlap share one recovery. */
+  /**
+   * Finishes what dead supervisors of this installation left. Can be called at any time. Calls with the same `releasesClaims` that overlap
+   * share one recovery; others run one after the other.
+   */
   recover(options?: RecoverOptions): Promise<Recovery>
   /** Takes over agents of a dead supervisor; see `Adoption`. */
   adopt(adoption: Adoption): Promise<Adopted>
@@ -113,8 +120,6 @@ export interface ScopeView {
   readonly state: ScopeState
   /** The report of the latest close of the scope. */
   readonly report?: Report
-  /** Settles when the ledger has the scope. */
-  readonly recorded: Promise<void>
   /** Aborts when the scope begins to close. */
   readonly signal: AbortSignal
   readonly resources: ReadonlyMap<string, ResourceView>

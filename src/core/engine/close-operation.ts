@@ -16,8 +16,8 @@ export class CloseOperation {
   readonly id: string
   readonly startedMs: number
   readonly startedAt: string
-  report!: Promise<Report>
-  progress!: Progress
+  readonly progress: Progress
+  readonly #report = Promise.withResolvers<Report>()
   readonly #clock: Clock
   #closeRequest: CloseRequest
   #deadlineMs: number
@@ -27,7 +27,7 @@ export class CloseOperation {
   #recorded: Promise<boolean> = Promise.resolve(true)
   #changed = Promise.withResolvers<void>()
 
-  constructor(clock: Clock, closeRequest: CloseRequest, id: string) {
+  constructor(clock: Clock, closeRequest: CloseRequest, id: string, progressOf: (operation: CloseOperation) => Progress) {
     this.id = id
     this.#clock = clock
     this.#closeRequest = closeRequest
@@ -35,6 +35,15 @@ export class CloseOperation {
     this.startedAt = clock.wall()
     this.#deadlineMs = this.startedMs + policyFor(closeRequest).deadlineMs
     this.#noteForce()
+    this.progress = progressOf(this)
+  }
+
+  get report(): Promise<Report> {
+    return this.#report.promise
+  }
+
+  endsWith(report: Promise<Report>): void {
+    this.#report.resolve(report)
   }
 
   #noteForce(): void {

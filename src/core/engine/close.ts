@@ -53,7 +53,7 @@ export function close(parts: EngineParts, scopeId: string, closeRequest: CloseRe
 /** Stores the request of a close in the ledger, for its scope and all scopes below. Waits for the scope's own record first. */
 function record(parts: EngineParts, scopeId: string, operation: CloseOperation): Promise<void> {
   const { closeRequest } = operation
-  const scopeRecorded = parts.registry.find(scopeId)?.recorded ?? Promise.resolve()
+  const recording = parts.registry.find(scopeId)?.recording ?? Promise.resolve()
   // A deleted log cannot be restored after a power cut, so the request that deleted it must survive one. The logs of a failed launch need
   // not be kept.
   const isDropping =
@@ -61,7 +61,7 @@ function record(parts: EngineParts, scopeId: string, operation: CloseOperation):
     closeRequest.trigger !== 'launch-rollback' &&
     parts.registry.tree(scopeId).some((member) => mayHaveLogs(parts, member))
   // The request is stored even when the write of the scope's record failed, because only the answer of that write may be lost.
-  const recorded = scopeRecorded.catch(noop).then(() => parts.ledger.beginClose(scopeId, closeRequest, isDropping ? 'power-cut' : 'crash'))
+  const recorded = recording.then(() => parts.ledger.beginClose(scopeId, closeRequest, isDropping ? 'power-cut' : 'crash'))
   operation.recordedBy(recorded)
   return recorded
 }
@@ -90,9 +90,12 @@ interface Above {
 }
 
 function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest, place: Place, above: Above): Promise<Report> {
-  const operation = new CloseOperation(parts.clock, renew(withoutDeadline(scope.closeRequest), closeRequest), parts.newId())
-  parts.operations.set(scope.id, operation)
-  operation.progress = progressOf(parts, scope, operation, place)
+  const request = renew(withoutDeadline(scope.closeRequest), closeRequest)
+  const operation = new CloseOperation(parts.clock, request, parts.newId(), (begun) => {
+    // The operation is entered before its progress is emitted, so that a listener that closes the scope joins this close.
+    parts.operations.set(scope.id, begun)
+    return progressOf(parts, scope, begun, place)
+  })
   above.progress?.include(operation.progress)
   // The state is changed in memory first: from here on the scope accepts nothing, whatever the state of the database (G12, G13).
   for (const member of parts.registry.tree(scope.id)) {
@@ -117,7 +120,7 @@ function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest
   const closed = requestStored
     ? requestStored.then(() => performClose(parts, scope, operation, place))
     : performClose(parts, scope, operation, place)
-  operation.report = closed
+  const answered = closed
     .finally(() => {
       parts.operations.delete(scope.id)
       operation.progress.end()
@@ -126,6 +129,7 @@ function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest
       await within(parts.clock, settleBudgetMs, recorded)
       return report
     })
+  operation.endsWith(answered)
   return operation.report
 }
 
@@ -284,11 +288,16 @@ async function idsWithoutRecord(parts: EngineParts, ended: readonly EndedScope[]
   return new Set(ids)
 }
 
-/** Makes the reports of a scope, and of all scopes above it up to `top`, no success, because something of the scope is left. */
+/**
+ * Makes the reports of a scope, and of all scopes above it up to `top`, no success, because something of the scope is left. The scope may
+ * be marked by two closes that overlap, such as a close of its own and one of a scope above, but it was counted as cleaned only once.
+ */
 function markUnclean(parts: EngineParts, top: OwnedScope, id: string, problem: string): void {
+  const counted = parts.registry.find(id)?.report?.cleanedAgentsCount ?? 0
   for (let scope = parts.registry.find(id); scope; scope = scope === top ? undefined : parts.registry.find(scope.parentId ?? '')) {
     const { errors, cleanedAgentsCount, ...report } = reportOf(scope)
-    scope.report = { ...report, success: false, cleanedAgentsCount: cleanedAgentsCount - 1, errors: [...errors, problem] }
+    const cleaned = Math.max(0, cleanedAgentsCount - counted)
+    scope.report = { ...report, success: false, cleanedAgentsCount: cleaned, errors: [...errors, problem] }
   }
 }
 
@@ -299,7 +308,7 @@ async function settle(parts: EngineParts, scope: OwnedScope, cleared: Cleared, r
   const { ended, withLeftovers, messagesGone } = cleared
   const tree = parts.registry.tree(scope.id)
   // A scope whose record is still being written must not appear in the ledger after its end.
-  await Promise.allSettled(tree.map((member) => member.recorded))
+  await Promise.all(tree.map((member) => member.recording))
   const closedIds = new Set(ended.map(({ id }) => id))
   const stuck = scopesOfStuck(tree)
   const left = tree

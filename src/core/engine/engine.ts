@@ -7,10 +7,12 @@ import type { Endings } from '../ports/endings.ts'
 import type { Handles } from '../ports/handles.ts'
 import type { KindTraits, Planned } from '../ports/kind.ts'
 import type { IncarnationRecord, NewScope } from '../ports/ledger.ts'
+import type { PreparedRow } from '../ports/prepared-row.ts'
 import type * as api from './api.ts'
 import { alreadyClean, close } from './close.ts'
 import { EngineEvents } from './events.ts'
 import { acquire, launch } from './launch.ts'
+import { type Registration, record } from './opening.ts'
 import { type EngineDeps, type EngineParts, tidy } from './parts.ts'
 import { Progress } from './progress.ts'
 import { noLongerNeeded, noop, scopeClosed, within } from './race.ts'
@@ -26,7 +28,7 @@ export function createEngine(deps: EngineDeps): api.Engine {
 export class SupervisorEngine implements api.Engine {
   readonly hostScopeId: string
   readonly parts: EngineParts
-  #beginning: Beginning | undefined
+  #registration: Registration | undefined
   #reaper: Promise<Reaper> | undefined
   #isLeaving = false
 
@@ -43,11 +45,15 @@ export class SupervisorEngine implements api.Engine {
   }
 
   begin(role: api.Role = { role: 'command' }): Promise<void> {
-    this.#beginning ??= this.#begin(role)
-    return this.#beginning.recorded
+    const registration = this.#register(role)
+    registration.recorded ??= this.#recordHost(registration)
+    registration.recorded.catch(noop) // The caller of `begin` gets the error, and so does every launch.
+    return registration.recorded
   }
 
-  #begin(role: api.Role): Beginning {
+  /** Starts the sentinel and opens the host scope in memory. A command without `begin` is recorded by its first launch. */
+  #register(role: api.Role = { role: 'command' }): Registration {
+    if (this.#registration) return this.#registration
     const { host, sentinel, clock, registry } = this.parts
     const record = {
       id: host.incarnationId,
@@ -58,23 +64,34 @@ export class SupervisorEngine implements api.Engine {
       claimedBy: undefined,
       registeredAt: clock.wall(),
     }
+    registry.add({ id: this.hostScopeId, kind: 'host', parentId: undefined, incarnation: host.incarnationId }, { isRecorded: false })
+    this.#registration = { record, watched: sentinel.ready() }
+    return this.#registration
+  }
+
+  async #recordHost({ record: incarnation, watched }: Registration): Promise<void> {
+    await watched
+    const { registry, host } = this.parts
+    const hostScope = registry.find(this.hostScopeId)
+    // A launch may have recorded this process already.
+    await hostScope?.recording
+    if (!hostScope || hostScope.isRecorded) return
     const scope: NewScope = { id: this.hostScopeId, kind: 'host', parentId: undefined, incarnation: host.incarnationId }
-    const watched = sentinel.ready()
-    const recorded = watched.then(() => this.#register(record, scope))
-    recorded.catch(noop) // `begin` returns the same promise, so its caller gets the error. A launch into a scope gets it, too.
-    registry.add(scope, recorded)
-    return { watched, recorded }
+    const recorded = this.#recordIncarnation(incarnation, scope)
+    hostScope.recording = Promise.allSettled([recorded])
+    await recorded
+    hostScope.isRecorded = true
   }
 
   /** A second server on a home is refused with the pid and address of the first. The place of a dead server is taken over. */
-  #register(record: IncarnationRecord, scope: NewScope): Promise<void> {
+  #recordIncarnation(record: IncarnationRecord, scope: NewScope): Promise<void> {
     const { ledger, host } = this.parts
     return ledger.register(record, scope).catch(async (error: unknown) => {
       const registered = isEbbError(error, 'server_running') ? error.details : undefined
       if (!registered || host.vitality(registered.id) !== 'dead') throw error
       // `unseatServer` returns false when the sentinel of the dead server has recovered that server meanwhile, or another server was
       // faster. Then the registration is tried again.
-      if (!(await ledger.unseatServer(registered.id, record, scope))) await this.#register(record, scope)
+      if (!(await ledger.unseatServer(registered.id, record, scope))) await this.#recordIncarnation(record, scope)
     })
   }
 
@@ -83,25 +100,26 @@ export class SupervisorEngine implements api.Engine {
   }
 
   openScope(scope: api.ScopeOptions): OwnedScope {
-    const { registry, ledger, host } = this.parts
-    this.begin()
+    const { registry, host } = this.parts
+    this.#register()
     const parentId = scope.parentId ?? this.hostScopeId
     if (this.#isLeaving) throw scopeClosed(this.hostScopeId)
     if (registry.find(parentId)?.state !== 'open') throw scopeClosed(parentId)
     if (registry.find(scope.id)) throw new EbbError('scope_closed', `Scope ${scope.id} exists already; use another id.`)
-    const opened = { ...scope, parentId, incarnation: host.incarnationId }
-    const recorded = this.#watched().then(() => ledger.openScope(opened))
-    recorded.catch(noop) // A launch into the scope gets the error.
-    return registry.add(opened, recorded)
+    return registry.add({ ...scope, parentId, incarnation: host.incarnationId }, { isRecorded: false })
+  }
+
+  async record(scope: api.ScopeView, rows?: readonly PreparedRow[]): Promise<void> {
+    await record(this.parts, this.#register(), this.#own(scope), rows)
   }
 
   reopen(id: string, parentId: string, request: CloseRequest): void {
     const { registry, ledger, host } = this.parts
     if (registry.find(id)) return
     const scope = { id, kind: 'agent' as const, parentId, incarnation: host.incarnationId }
-    const recorded = Promise.resolve(registry.find(parentId)?.recorded).then(() => ledger.reopen(scope, request))
-    recorded.catch(noop) // The close that follows waits for this write, whether or not the write succeeds.
-    registry.add(scope, recorded, 'closing', request)
+    const reopened = this.#recordIfOurs(parentId).then(() => ledger.reopen(scope, request))
+    // The close that follows waits for this write, whether or not the write succeeds.
+    registry.add(scope, { isRecorded: true, recording: Promise.allSettled([reopened]) }, 'closing', request)
   }
 
   async condemn(agentIds: readonly string[]): Promise<void> {
@@ -111,11 +129,11 @@ export class SupervisorEngine implements api.Engine {
   }
 
   async acquire(scope: api.ScopeView, plan: readonly Planned[]): Promise<Handles> {
-    return await acquire(this.parts, this.#own(scope), plan, this.#watched())
+    return await acquire(this.parts, this.#own(scope), { plan, rows: [] }, this.#register())
   }
 
-  async launch(scope: api.ScopeView, plan: readonly Planned[]): Promise<Handles> {
-    return await launch(this.parts, this.#own(scope), plan, this.#watched())
+  async launch(scope: api.ScopeView, plan: readonly Planned[], rows: readonly PreparedRow[] = []): Promise<Handles> {
+    return await launch(this.parts, this.#own(scope), { plan, rows }, this.#register())
   }
 
   /** Finds a scope of this process. A scope that is no longer in memory accepts nothing. */
@@ -125,8 +143,9 @@ export class SupervisorEngine implements api.Engine {
     return scope
   }
 
-  #watched(): Promise<void> {
-    return this.#beginning?.watched ?? Promise.resolve()
+  async #recordIfOurs(scopeId: string): Promise<void> {
+    const scope = this.parts.registry.find(scopeId)
+    if (scope) await record(this.parts, this.#register(), scope)
   }
 
   close(scopeId: string, request: CloseRequest, options: api.CloseOptions = {}): Promise<Report> {
@@ -158,7 +177,7 @@ export class SupervisorEngine implements api.Engine {
     const { registry, ledger, host, clock } = this.parts
     const [outermost, innermost] = [scopes[0], scopes.at(-1)]
     if (!outermost || !innermost) throw new Error('An adoption needs a scope.')
-    await registry.find(outermost.parentId)?.recorded
+    await this.#recordIfOurs(outermost.parentId)
     await ledger.inherit(scopes, host.incarnationId)
     // The new parent may have begun to close while the ledger was written (G13).
     const parent = registry.find(innermost.parentId) ?? registry.find(outermost.parentId)
@@ -320,6 +339,8 @@ export class SupervisorEngine implements api.Engine {
         ? await this.close(scope.id, { ...request, ...(givesUpAtExit && { givesUp: true }) })
         : alreadyClean(this.parts, this.hostScopeId, request)
     if (!report.success) return report
+    // From here on nothing is opened: the record of this process is about to go.
+    this.#isLeaving = true
     const retired = tidy(this.parts, host.incarnationId)
       .then(() => ledger.retire(host.incarnationId))
       .catch(() => false)
@@ -354,12 +375,6 @@ function together(a: Report, b: Report): Report {
     errors: [...a.errors, ...b.errors],
     gaveUp: [...a.gaveUp, ...b.gaveUp],
   }
-}
-
-interface Beginning {
-  /** Settles when the sentinel watches. Intents may be written from then on. */
-  readonly watched: Promise<void>
-  readonly recorded: Promise<void>
 }
 
 const retireBudgetMs = 1_000

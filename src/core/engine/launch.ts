@@ -2,18 +2,27 @@ import { EbbError, isEbbError, sentence } from '../model/errors.ts'
 import type { Report } from '../model/report.ts'
 import type { Handles } from '../ports/handles.ts'
 import type { CreateCtx, Created, Planned } from '../ports/kind.ts'
+import type { PreparedRow } from '../ports/prepared-row.ts'
 import { close } from './close.ts'
+import { type Registration, writeOpening } from './opening.ts'
 import type { EngineParts } from './parts.ts'
-import { scopeClosed, within } from './race.ts'
+import { noop, scopeClosed, within } from './race.ts'
 import type { Entry, OwnedScope } from './scope-registry.ts'
 
 const createBudgetMs = 30_000
+
+/** What a launch creates, and the rows that the ledger writes with the intents. */
+export interface Launch {
+  readonly plan: readonly Planned[]
+  readonly rows: readonly PreparedRow[]
+}
 
 /**
  * Writes all intents in one transaction, then creates the resources in the order of the plan, then records them as `held` (G1). Throws at
  * the first failure. The close of the scope removes what exists by then.
  */
-export async function acquire(parts: EngineParts, scope: OwnedScope, plan: readonly Planned[], watched: Promise<void>): Promise<Handles> {
+export async function acquire(parts: EngineParts, scope: OwnedScope, launching: Launch, registration: Registration): Promise<Handles> {
+  const { plan, rows } = launching
   if (scope.state !== 'open') throw scopeClosed(scope.id)
   const ids = new Map<string, string>(plan.map((planned) => [planned.label, parts.registry.nextId(scope)]))
   const entries = plan.map((planned): Step => {
@@ -28,7 +37,7 @@ export async function acquire(parts: EngineParts, scope: OwnedScope, plan: reado
     }
     return { planned, entry: parts.registry.enter(scope, intent) }
   })
-  const work = createAll(parts, scope, entries, watched)
+  const work = createAll(parts, scope, { entries, rows }, registration)
   scope.creations.add(work)
   try {
     return await work
@@ -42,17 +51,26 @@ interface Step {
   readonly entry: Entry
 }
 
-async function createAll(parts: EngineParts, scope: OwnedScope, entries: readonly Step[], watched: Promise<void>): Promise<Handles> {
-  await watched
+interface Steps {
+  readonly entries: readonly Step[]
+  readonly rows: readonly PreparedRow[]
+}
+
+async function createAll(parts: EngineParts, scope: OwnedScope, { entries, rows }: Steps, registration: Registration): Promise<Handles> {
   const intents = entries.map(({ entry }) => ({ ...entry.intent, name: entry.name }))
   const survives = entries.some(({ entry }) => entry.kind.outlivesPower) ? 'power-cut' : 'crash'
-  const [intended, recorded] = await Promise.allSettled([parts.ledger.intend(scope.id, intents, survives), scope.recorded])
-  // A refusal proves that the intents were not written, so their resources are dropped. After any other error the intents may have been
-  // written, because the answer may be lost. The close then observes the resources.
-  if (intended.status === 'rejected' && isRefusal(intended.reason)) for (const { entry } of entries) scope.entries.delete(entry.intent.id)
-  // The error of the scope's own record says more than "no such scope".
-  if (recorded.status === 'rejected') throw recorded.reason
-  if (intended.status === 'rejected') throw intended.reason
+  let isAsked = false
+  const { rowsStored } = await writeOpening(parts, registration, { scope, rows }, (opening) => {
+    isAsked = true
+    return parts.ledger.intend(scope.id, intents, survives, opening)
+  }).catch((error: unknown) => {
+    // A refusal proves that the intents were not written, so their resources are dropped. After any other error the intents may have been
+    // written, because the answer may be lost. The close then observes the resources.
+    if (!isAsked || isRefusal(error)) for (const { entry } of entries) scope.entries.delete(entry.intent.id)
+    throw error
+  })
+  // The creation does not wait for the disk, because a crash loses nothing that was written. The answer of the launch does wait.
+  rowsStored.catch(noop)
   for (const { planned, entry } of entries) {
     // The scope may have begun to close while the intents were written (G13).
     if (scope.state !== 'open') throw scopeClosed(scope.id)
@@ -68,6 +86,7 @@ async function createAll(parts: EngineParts, scope: OwnedScope, entries: readonl
       ...(entry.intent.detail !== undefined && { detail: entry.intent.detail }),
     })),
   )
+  await rowsStored
   return scope.handles
 }
 
@@ -116,9 +135,9 @@ function setDetail(entry: Entry, detail: unknown): void {
  * Launches a plan. On any failure the scope is closed with `launch-rollback`, and the error says what failed and whether everything could
  * be removed.
  */
-export async function launch(parts: EngineParts, scope: OwnedScope, plan: readonly Planned[], watched: Promise<void>): Promise<Handles> {
+export async function launch(parts: EngineParts, scope: OwnedScope, launching: Launch, registration: Registration): Promise<Handles> {
   try {
-    return await acquire(parts, scope, plan, watched)
+    return await acquire(parts, scope, launching, registration)
   } catch (error) {
     // Nothing was created, and the ledger accepts no writes, so there is nothing to roll back.
     if (refusesWrites(error) && scope.entries.size === 0) {

@@ -27,8 +27,8 @@ export interface EngineParts extends Omit<EngineDeps, 'endings' | 'adopter'> {
   readonly registry: ScopeRegistry
   readonly operations: Map<string, CloseOperation>
   readonly events: EngineEvents
-  /** The recovery that runs now, and the adopter until this process leaves. */
-  readonly running: { recovery?: Promise<Recovery>; adopter?: Adopter }
+  /** The recovery that runs now or waits for the running one, and the adopter until this process leaves. */
+  readonly running: { recovery?: { readonly result: Promise<Recovery>; readonly releasesClaims: boolean }; adopter?: Adopter }
 }
 
 /**

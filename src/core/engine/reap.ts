@@ -178,8 +178,8 @@ export class Reaper {
     const id = `reaped-${newId()}`
     const scope = { id, kind: 'agent' as const, parentId: `host-${host.incarnationId}`, incarnation: host.incarnationId }
     try {
-      await ledger.openScope(scope)
-      adopt(this.#parts, registry.add(scope), kind, thing)
+      await ledger.open({ scopes: [scope] })
+      adopt(this.#parts, registry.add(scope, { isRecorded: true }), kind, thing)
       const report = await close(this.#parts, id, { trigger: 'reaper' })
       // No recovery removes what the resources of this incarnation shared, because the incarnation is in no ledger.
       if (report.success) await tidy(this.#parts, thing.incarnation)

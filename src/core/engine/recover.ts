@@ -32,12 +32,18 @@ async function recoverPatiently(parts: EngineParts, releasesClaims: boolean, wai
   return recovery
 }
 
-/** Calls in one process that overlap share one recovery. */
+/** Calls in one process that overlap share one recovery. A call with another `releasesClaims` has its own, after the running one. */
 function recoverOnce(parts: EngineParts, releasesClaims: boolean): Promise<Recovery> {
-  parts.running.recovery ??= recoverAll(parts, releasesClaims).finally(() => {
-    delete parts.running.recovery
+  const { running } = parts
+  const latest = running.recovery
+  if (latest?.releasesClaims === releasesClaims) return latest.result
+  const begin = (): Promise<Recovery> => recoverAll(parts, releasesClaims)
+  // An error of the running recovery goes to the callers of that one only.
+  const result = (latest ? latest.result.then(noop, noop).then(begin) : begin()).finally(() => {
+    if (running.recovery?.result === result) delete running.recovery
   })
-  return parts.running.recovery
+  running.recovery = { result, releasesClaims }
+  return result
 }
 
 function together(first: Recovery, { reports, unknown, elsewhere, errors }: Recovery): Recovery {
@@ -81,7 +87,10 @@ async function recoverAll(parts: EngineParts, releasesClaims: boolean): Promise<
   return { reports, unknown, elsewhere, errors }
 }
 
-/** Ends agents whose row was written, but whose scope never was, because their supervisor died in between. No close would end them. */
+/**
+ * Ends agents whose row was written, but whose scope never was. Before row and scope were one transaction, this happened when their
+ * supervisor died in between. No close would end them.
+ */
 async function endLost(parts: EngineParts): Promise<void> {
   const { ledger, endings } = parts
   const inLedger = new Set((await ledger.incarnations()).map(({ id }) => id))

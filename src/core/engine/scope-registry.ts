@@ -33,6 +33,10 @@ export interface Entry extends ResourceView {
 }
 
 export interface OwnedScope extends ScopeView {
+  /** False until the ledger has confirmed that it has the scope. */
+  isRecorded: boolean
+  /** Settles when every write of the scope's record that has begun has ended. It never rejects; the writer gets the error. */
+  recording: Promise<unknown>
   report?: Report
   state: ScopeState
   closeRequest: CloseRequest | undefined
@@ -63,7 +67,7 @@ export class ScopeRegistry {
 
   add(
     scope: NewScope & { readonly label?: string },
-    recorded: Promise<void> = Promise.resolve(),
+    record: { readonly isRecorded: boolean; readonly recording?: Promise<unknown> },
     state: ScopeState = 'open',
     closeRequest?: CloseRequest,
   ): OwnedScope {
@@ -71,7 +75,8 @@ export class ScopeRegistry {
     const closing = new AbortController()
     const added: OwnedScope = {
       ...scope,
-      recorded,
+      recording: Promise.resolve(),
+      ...record,
       state,
       closeRequest,
       children: new Set(),
@@ -90,7 +95,7 @@ export class ScopeRegistry {
 
   /** Adds scopes and resources from the ledger: those of a dead incarnation, or adopted ones. */
   load(scopes: readonly (Scope & { readonly label?: string })[], resources: readonly Resource[]): void {
-    for (const scope of scopes) this.add(scope, undefined, scope.state, scope.closeRequest)
+    for (const scope of scopes) this.add(scope, { isRecorded: true }, scope.state, scope.closeRequest)
     for (const scope of scopes) if (scope.parentId) this.#scopes.get(scope.parentId)?.children.add(scope.id)
     for (const resource of resources) {
       const scope = this.#scopes.get(resource.scopeId)

@@ -2,6 +2,7 @@ import type { Agent, AgentError, AgentResult, AgentStatus, FinalStatus, KeptConf
 import type { Message, MessageBody } from '../model/message.ts'
 import type { Report } from '../model/report.ts'
 import type { ScopeState } from '../model/scope.ts'
+import type { PreparedRow } from './prepared-row.ts'
 
 /** Storage of agents, their messages, and the requests and tasks that own them. */
 
@@ -114,8 +115,8 @@ export interface Totals {
 }
 
 export interface AgentStore {
-  /** Writes the row and its first message, the prompt, in one transaction. */
-  create(agent: NewAgent, prompt: NewMessage): Promise<void>
+  /** The row and its first message, the prompt. The ledger writes both with the agent's scope. */
+  newAgent(agent: NewAgent, prompt: NewMessage): PreparedRow
   change(agentId: string, change: AgentChange): Promise<void>
   find(agentId: string): Promise<AgentRecord | undefined>
   list(filter: AgentFilter): Promise<AgentPage>
@@ -141,7 +142,8 @@ export interface AgentStore {
   /** Returns at most `limit` messages, and fewer when they are large. An empty page means that there are no more. */
   messages(agentId: string, since: number, limit: number): Promise<readonly Message[]>
 
-  openOwner(owner: Omit<OwnerRecord, 'state'>): Promise<void>
+  /** The row of a request or task. The ledger writes it with the scope. Refused with `scope_closed` when the name is in use. */
+  newOwner(owner: Omit<OwnerRecord, 'state'>): PreparedRow
   findOwner(kind: OwnerKind, namespace: string, id: string): Promise<OwnerRecord | undefined>
   /** Deletes the records of closed requests and tasks: those of one namespace, or all. */
   removeOwners(namespace: string | undefined): Promise<void>

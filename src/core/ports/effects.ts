@@ -44,6 +44,9 @@ export interface Effects {
   removeDirectory(path: string | Buffer): void
   /** Writes an existing file, such as the kernel's `cgroup.kill`. Never creates one. */
   write(path: string, text: string): void
+  /** Does the same as `write` outside the event loop, for a file of the kernel that answers late. */
+  writeBeside(path: string, text: string): Promise<void>
+  changeMode(path: string, mode: number): void
   /** Creates a file. Fails when the path exists, and never follows a symlink. */
   createFile(path: string, content: string | Uint8Array, mode: number): Stats
   link(from: string, to: string): void
@@ -83,4 +86,6 @@ export interface Effects {
   openText(directory: string, text: string): number
   spawn(command: Command): Promise<Child>
   signal(pid: number, signal: NodeJS.Signals): void
+  /** Signals the process of a pidfd. Returns false when the kernel refused. */
+  signalPinned(pidfd: number, signal: NodeJS.Signals): boolean
 }

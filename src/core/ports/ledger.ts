@@ -4,6 +4,7 @@ import type { Report } from '../model/report.ts'
 import type { Intent, Proof, Resource } from '../model/resource.ts'
 import type { Scope, ScopeKind } from '../model/scope.ts'
 import type { AgentEnd } from './agents.ts'
+import type { PreparedRow } from './prepared-row.ts'
 
 export interface IncarnationRecord {
   readonly id: string
@@ -72,6 +73,23 @@ export interface LedgerContents {
  */
 export type Survives = 'crash' | 'power-cut'
 
+/** What the ledger must have before a scope can be used. Everything is written in one transaction, or nothing is. */
+export interface Opening {
+  /** This process, when the ledger may not have it yet. Its host scope is the first of `scopes`. */
+  readonly incarnation?: IncarnationRecord
+  /**
+   * Scopes that the ledger may not have yet, parents first. One that it has already, open and equal, stays as it is, because several
+   * launches at once may bring the same scope.
+   */
+  readonly scopes: readonly NewScope[]
+  readonly rows?: readonly PreparedRow[]
+}
+
+export interface Committed {
+  /** Resolves when the rows of the opening survive a power cut, too. */
+  readonly rowsStored: Promise<void>
+}
+
 /** The reports of closes that have ended. */
 export interface AuditTrail {
   /** Newest first. */
@@ -85,7 +103,7 @@ export interface AuditTrail {
 
 /**
  * The durable record of all resources. A write whose promise has resolved survives the death of this process. Writes with `power-cut` also
- * survive a power cut. Calls made in one turn of the event loop may share a transaction. Each call is atomic by itself.
+ * survive a power cut. Each call is atomic by itself. A store may group calls into one transaction, and no caller depends on that.
  */
 export interface Ledger extends AuditTrail, AsyncDisposable {
   /**
@@ -106,10 +124,13 @@ export interface Ledger extends AuditTrail, AsyncDisposable {
    */
   retire(id: string): Promise<boolean>
 
-  /** Refused with `scope_closed` when the parent is closing or closed (G13). */
-  openScope(scope: NewScope): Promise<void>
-  /** Writes all intents of a plan in one transaction, which also checks that the scope is open (G1, G13). */
-  intend(scopeId: string, intents: readonly NewIntent[], survives?: Survives): Promise<void>
+  /** Opens scopes. Refused with `scope_closed` when a parent is closing or closed (G13). Rows survive a power cut. */
+  open(opening: Opening): Promise<void>
+  /**
+   * Writes the opening and all intents of a plan in one transaction, which also checks that the scope is open (G1, G13). `survives` is about
+   * the intents; the rows of the opening always survive a power cut, and `rowsStored` says when.
+   */
+  intend(scopeId: string, intents: readonly NewIntent[], survives?: Survives, opening?: Opening): Promise<Committed>
   /** Stores a detail that is known only in the middle of a creation. */
   record(resourceId: string, detail: unknown, survives?: Survives): Promise<void>
   hold(held: readonly { readonly resourceId: string; readonly detail?: unknown }[]): Promise<void>

@@ -43,8 +43,8 @@ export interface ProcessLaunch {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** `inherit` passes on this process's streams unchanged. `logs` writes each stream to a file of its own. */
-  readonly output: 'inherit' | 'logs'
+  /** `inherit` passes on this process's streams unchanged. `logs` writes each stream to a file of its own. `ignore` drops both. */
+  readonly output: 'inherit' | 'logs' | 'ignore'
   /** `text` is the complete input. */
   readonly stdin: 'inherit' | 'ignore' | { readonly text: string }
   /** Further open descriptors, passed on under the same numbers. */
@@ -148,6 +148,10 @@ export interface ProcessDetails {
 export interface TreeHandle {
   /** The pid of the main process, when it is on this host. */
   readonly pid?: number
+  /**
+   * Signals the main process, when it is on this host. Does nothing when it is gone, also when another process has its pid by now (G10).
+   */
+  signal?(signal: NodeJS.Signals): void
   /** `code` and `signal` are both null when the exit is unknown. */
   readonly exit: Promise<EndOfTree>
 }

@@ -1,9 +1,9 @@
-import { lstatSync, readdirSync, type Stats, unlinkSync } from 'node:fs'
+import { lstatSync, readdirSync, type Stats } from 'node:fs'
 import { isAbsolute, join } from 'node:path'
 import { errno, sentence } from '../../core/model/errors.ts'
+import type { Effects } from '../../core/ports/effects.ts'
 import { nextTurn } from '../../core/ports/turn.ts'
 import { inFolder } from '../../host/path.ts'
-import { removeFolder } from '../../host/remove-folder.ts'
 import type { Leftover, LeftoverEnd } from '../judgement/leftover.ts'
 import { type FileFact, type FilesFact, judgeFiles } from '../judgement/leftover-files.ts'
 import type { ProcessFact } from '../judgement/process-fact.ts'
@@ -124,14 +124,18 @@ async function measured(folder: string): Promise<FileFact> {
  * Removes the files of a leftover. `leftover` is the result of a new search. `paths` are those of its paths that had been shown to the
  * user.
  */
-export async function endFiles(leftover: Leftover, paths: readonly string[]): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
+export async function endFiles(
+  leftover: Leftover,
+  paths: readonly string[],
+  effects: Pick<Effects, 'removeFolder' | 'unlink'>,
+): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
   const began = performance.now()
   const problems: string[] = []
   for (const path of paths) {
     try {
       const stat = ownStat(path)
-      if (stat?.isDirectory()) await removeFolder(path)
-      else if (stat?.isFile()) unlinkSync(path)
+      if (stat?.isDirectory()) await effects.removeFolder(path)
+      else if (stat?.isFile()) effects.unlink(path)
     } catch (error) {
       if (errno(error) !== 'ENOENT') problems.push(sentence(error))
     }

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { sentence } from '../../core/model/errors.ts'
 import type { Clock } from '../../core/ports/clock.ts'
+import type { Effects } from '../../core/ports/effects.ts'
 import type { Findings, Leftover, LeftoverEnd, LeftoverKind, ProcessName } from '../judgement/leftover.ts'
 import type { Leftovers } from '../leftovers-port.ts'
 import { endFiles, findFolders } from './folders.ts'
@@ -14,6 +15,7 @@ import { findWorktrees } from './worktrees.ts'
 /** The dependencies of the search for leftovers, and of ending them. */
 export interface LeftoverDeps {
   readonly clock: Clock
+  readonly effects: Effects
   readonly cwd: string
   readonly temp: string
   readonly environment: Readonly<Record<string, string>>
@@ -98,9 +100,9 @@ async function endOne(shown: Leftover, now: Leftover | undefined, deps: EndingDe
 async function ended(shown: Leftover, now: Leftover, deps: EndingDeps): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
   try {
     if (isProcess.has(now.kind)) return await endProcesses(now.processes, { ...deps, graceMs: deps.graceMs ?? graceMs, killMs })
-    if (now.kind === 'tmux-session') return await endSession(now, { directory: '', environment: deps.environment })
+    if (now.kind === 'tmux-session') return await endSession(now, { directory: '', environment: deps.environment }, deps)
     const paths = now.paths.filter((path) => shown.paths.includes(path))
-    return await endFiles(now, paths)
+    return await endFiles(now, paths, deps.effects)
   } catch (error) {
     return { outcome: 'left', steps: [], says: sentence(error) }
   }

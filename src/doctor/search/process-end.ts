@@ -1,5 +1,6 @@
 import { closeSync, readFileSync } from 'node:fs'
 import type { Clock } from '../../core/ports/clock.ts'
+import type { Effects } from '../../core/ports/effects.ts'
 import { type Kernel, openKernel } from '../../host/ffi.ts'
 import type { EndStep, LeftoverEnd, ProcessName } from '../judgement/leftover.ts'
 import { isEbbs } from '../judgement/leftover-process.ts'
@@ -13,6 +14,7 @@ import { environOf, readText, startTimeOf, ticksPerSecond } from './proc-facts.t
  */
 export interface ProcessEnding {
   readonly clock: Clock
+  readonly effects: Pick<Effects, 'signal' | 'signalPinned'>
   /** Reads the process table; the scan begins after the call. */
   readonly readTable: () => Promise<ReadonlyMap<number, ProcessFact>>
   readonly graceMs: number
@@ -41,9 +43,9 @@ type EndResult = Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>
 
 export async function endProcesses(
   first: readonly ProcessName[],
-  { clock, readTable, graceMs, killMs, spared }: ProcessEnding,
+  { clock, effects, readTable, graceMs, killMs, spared }: ProcessEnding,
 ): Promise<EndResult> {
-  const group = new Group(first, readTable, spared)
+  const group = new Group(first, { effects, readTable, spared })
   const steps: { step: EndStep; took: number }[] = []
   const climb = async (step: EndStep, budgetMs: number, plan: SignalPlan): Promise<boolean> => {
     const began = clock.now()
@@ -67,14 +69,29 @@ export async function endProcesses(
   }
 }
 
+interface SeenProcess {
+  readonly fact: ProcessFact
+  readonly environ: string | undefined
+}
+
+/** The time since the boot in clock ticks, as in the start times of processes. One tick less, because both are rounded. */
+function nowTicks(): number {
+  return Math.floor(Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * ticksPerSecond) - 1
+}
+
 class Group {
   /** Every process that was ever found in the group, by pid and start time. */
   readonly known = new Map<string, ProcessName>()
   /** Sessions that a process of the group leads: a child that loses its parents stays in its session. */
   readonly #sessions = new Set<number>()
-  readonly #seen = new Map<string, { readonly fact: ProcessFact; readonly environ: string | undefined }>()
+  readonly #seen = new Map<string, SeenProcess>()
   /** The start of this operation, in clock ticks. A process that started earlier and was not in the group then cannot be its child. */
-  readonly #began = Math.floor(Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * ticksPerSecond) - 1
+  readonly #began = nowTicks()
+  /**
+   * The two previous scans: when each began, in clock ticks, and the processes of the group that it found. Two, because a scan that finds a
+   * process gone may have read the part of /proc with its child before the fork.
+   */
+  #previous: readonly { readonly began: number; readonly living: readonly string[] }[] = []
   readonly #kernel = kernel()
   readonly #pins = new Map<string, number>()
   refusal = ''
@@ -82,23 +99,27 @@ class Group {
   /** The process that adopted the first process of the group, and so adopts its other orphans. */
   #adopter: number | undefined
 
+  readonly #effects: ProcessEnding['effects']
   readonly #readTable: ProcessEnding['readTable']
   readonly #spared: Set<string>
 
-  constructor(first: readonly ProcessName[], readTable: ProcessEnding['readTable'], spared: readonly ProcessName[]) {
+  constructor(first: readonly ProcessName[], { effects, readTable, spared }: Pick<ProcessEnding, 'effects' | 'readTable' | 'spared'>) {
+    this.#effects = effects
     this.#readTable = readTable
     this.#spared = new Set(spared.map(keyOf))
     for (const target of first) if (!this.#spared.has(keyOf(target))) this.known.set(keyOf(target), target)
   }
 
   async living(): Promise<readonly ProcessFact[]> {
+    const began = nowTicks()
     const table = await this.#readTable()
     const children = childrenIn(table.values())
     const found = [...table.values()].filter((target) => this.known.has(keyOf(target)))
     this.#adopter ??= found.find((target) => target.pid === [...this.known.values()][0]?.pid)?.ppid
     for (const target of found) if (target.sid === target.pid) this.#sessions.add(target.sid)
     const all = new Map(found.map((target) => [target.pid, target]))
-    for (const target of table.values()) if (!all.has(target.pid) && this.#joins(target)) all.set(target.pid, target)
+    const hopped = this.#hopped(table)
+    for (const target of table.values()) if (!all.has(target.pid) && this.#joins(target, hopped)) all.set(target.pid, target)
     // Iterating a Map also visits the entries that are added meanwhile.
     for (const [pid] of all)
       for (const child of children.get(pid) ?? []) if (!all.has(child.pid) && this.#mayEnd(child)) all.set(child.pid, child)
@@ -106,6 +127,7 @@ class Group {
       this.known.set(keyOf(target), { pid: target.pid, startTime: target.startTime })
       if (!this.#seen.has(keyOf(target))) this.#seen.set(keyOf(target), { fact: target, environ: environOf(target.pid)?.join('\0') })
     }
+    this.#previous = [...this.#previous.slice(-1), { began, living: [...all.values()].map(keyOf) }]
     return [...all.values()]
   }
 
@@ -113,9 +135,9 @@ class Group {
    * Whether a process that has no parent in the group joins it. A process that was in the session before this operation may be in use or
    * belong to an Ebb, so only younger processes join.
    */
-  #joins(target: ProcessFact): boolean {
+  #joins(target: ProcessFact, hopped: readonly SeenProcess[]): boolean {
     if (Number(target.startTime) < this.#began) return false
-    return (this.#sessions.has(target.sid) || this.#isHop(target)) && this.#mayEnd(target)
+    return (this.#sessions.has(target.sid) || this.#isHop(target, hopped)) && this.#mayEnd(target)
   }
 
   #mayEnd(target: ProcessFact): boolean {
@@ -126,14 +148,23 @@ class Group {
     return false
   }
 
+  /** The processes of the group that went since the previous two scans. Only these may have forked a process that lost its parent since. */
+  #hopped(table: ReadonlyMap<number, ProcessFact>): readonly SeenProcess[] {
+    const now = new Set([...table.values()].map(keyOf))
+    const before = new Set(this.#previous.flatMap(({ living }) => living))
+    return [...before].filter((key) => !now.has(key)).flatMap((key) => this.#seen.get(key) ?? [])
+  }
+
   /**
-   * True for the child of a process of the group that forked and exited between two scans. Such a child was adopted, is younger, and has
-   * the command line and the environment of a known process. A process that only shares an older session does not count.
+   * True for the child of a process of the group that forked and exited between two scans. Such a child was adopted, is
+   * younger than these scans, and has the command line and the environment of a process that went meanwhile. A foreign process that looks
+   * the same, such as the same agent started again, does not count (G10).
    */
-  #isHop(target: ProcessFact): boolean {
+  #isHop(target: ProcessFact, hopped: readonly SeenProcess[]): boolean {
     if (this.known.has(keyOf(target)) || target.ppid !== this.#adopter) return false
+    if (Number(target.startTime) < (this.#previous[0]?.began ?? 0)) return false
     const words = target.argv.join('\0')
-    const likes = [...this.#seen.values()].filter(({ fact }) => fact.uid === target.uid && fact.argv.join('\0') === words)
+    const likes = hopped.filter(({ fact }) => fact.uid === target.uid && fact.argv.join('\0') === words)
     const environ = likes.length === 0 ? undefined : environOf(target.pid)?.join('\0')
     return environ !== undefined && likes.some((like) => like.environ === environ)
   }
@@ -164,8 +195,8 @@ class Group {
     for (const signal of signals) {
       if (startTimeOf(target.pid) !== target.startTime) return
       try {
-        if (pin === undefined) process.kill(target.pid, signal)
-        else if (!this.#kernel?.signalPidfd(pin, signal) && startTimeOf(target.pid) === target.startTime)
+        if (pin === undefined) this.#effects.signal(target.pid, signal)
+        else if (!this.#effects.signalPinned(pin, signal) && startTimeOf(target.pid) === target.startTime)
           this.refusal = ' (the signal was refused)'
       } catch (error) {
         this.refusal = ` (${error instanceof Error ? error.message : String(error)})`

@@ -4,7 +4,7 @@ import { sentence } from '../../core/model/errors.ts'
 /** The output of a program, or the reason why there is none. The program gets no input, and is killed after `answerMs`. */
 export type Answer = { readonly text: string } | { readonly problem: string }
 
-const answerMs = 5_000
+export const answerMs = 5_000
 const maxBytes = 16 * 1024 * 1024
 
 export function ask(program: string, args: readonly string[], env: Readonly<Record<string, string>>): Promise<Answer> {

@@ -1,10 +1,12 @@
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Effects } from '../../core/ports/effects.ts'
 import type { Leftover, LeftoverEnd } from '../judgement/leftover.ts'
 import { judgeSession, type PaneFact, type SessionFact } from '../judgement/leftover-session.ts'
 import { childrenIn, type ProcessFact } from '../judgement/process-fact.ts'
 import { namesIn, tryRead } from './proc-facts.ts'
-import { ask } from './program.ts'
+import { answerMs, ask } from './program.ts'
 
 /** Where the user's tmux servers are. They are queried with the tmux client. No server is started, and other users' servers are ignored. */
 export interface SessionPlace {
@@ -92,17 +94,45 @@ function rowOf(socket: string, line: string): { readonly session: Omit<SessionFa
 }
 
 function tmux(socket: string, environment: Readonly<Record<string, string>>, ...words: readonly string[]) {
-  const { PATH = '/usr/bin:/bin' } = environment
-  return ask('tmux', ['-u', '-S', socket, '-f', '/dev/null', ...words], { PATH, LC_ALL: 'C.UTF-8' })
+  return ask('tmux', argumentsOf(socket, words), environmentOf(environment))
+}
+
+function argumentsOf(socket: string, words: readonly string[]): readonly string[] {
+  return ['-u', '-S', socket, '-f', '/dev/null', ...words]
+}
+
+function environmentOf({ PATH = '/usr/bin:/bin' }: Readonly<Record<string, string>>): Record<string, string> {
+  return { PATH, LC_ALL: 'C.UTF-8' }
+}
+
+interface SessionEnding {
+  readonly clock: Clock
+  readonly effects: Pick<Effects, 'spawn' | 'signal'>
+}
+
+/** Runs a tmux client that changes something. It is killed when its server does not answer in time. */
+async function change(socket: string, { environment }: SessionPlace, { clock, effects }: SessionEnding, ...words: readonly string[]) {
+  const argv = ['tmux', ...argumentsOf(socket, words)]
+  const stdio = ['ignore', 'ignore', 'ignore'] as const
+  const child = await effects.spawn({ program: 'tmux', argv, env: environmentOf(environment), cwd: '/', stdio })
+  const ended = new AbortController()
+  // The pid is not reused before the exit of the child has been seen.
+  clock.after(answerMs, ended.signal, () => effects.signal(child.pid, 'SIGKILL'))
+  await child.exit
+  ended.abort()
 }
 
 /** Kills a session by its id, which a tmux server never reuses, and only while the same server runs at the socket. */
-export async function endSession(leftover: Leftover, place: SessionPlace): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
+export async function endSession(
+  leftover: Leftover,
+  place: SessionPlace,
+  ending: SessionEnding,
+): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
   const [, socket = '', server = '', id = ''] = /^tmux:(.*):(\d+):(\$\d+):\d+$/.exec(leftover.id) ?? []
   const began = performance.now()
   // tmux checks and kills in one command, so that no client can attach in between.
   const unattached = `#{&&:#{==:#{pid},${server}},#{==:#{session_attached},0}}`
-  await tmux(socket, place.environment, 'if-shell', '-F', '-t', `${id}:`, unattached, `kill-session -t '${id}'`)
+  await change(socket, place, ending, 'if-shell', '-F', '-t', `${id}:`, unattached, `kill-session -t '${id}'`)
   const steps = [{ step: 'kill-session', took: Math.round(performance.now() - began) }] as const
   const { sessions, problem } = await sessionsAt(socket, place)
   if (problem !== undefined) return { outcome: 'left', steps, says: problem }

@@ -1,5 +1,5 @@
-import { close, openSync, write } from 'node:fs'
 import { join } from 'node:path'
+import type { Effects } from '../../core/ports/effects.ts'
 
 /**
  * Begins the kernel's wait before a move into a cgroup early, while the launch does other work. The first move after a quiet time waits for
@@ -9,21 +9,21 @@ import { join } from 'node:path'
  * "domain").
  */
 export class CgroupKnock {
+  readonly #effects: Pick<Effects, 'writeBeside'>
   #isRunning = false
+
+  constructor(effects: Pick<Effects, 'writeBeside'>) {
+    this.#effects = effects
+  }
 
   /** At most one write at a time, because each occupies a thread of Node's pool. */
   at(directory: string): void {
     if (this.#isRunning) return
-    try {
-      const threads = openSync(join(directory, 'cgroup.threads'), 'r+')
-      this.#isRunning = true
-      write(threads, `${process.pid}`, () =>
-        close(threads, () => {
-          this.#isRunning = false
-        }),
-      )
-    } catch {
-      // Without this write the launch is only slower.
+    this.#isRunning = true
+    const over = (): void => {
+      this.#isRunning = false
     }
+    // A failure is ignored: without this write the launch is only slower.
+    this.#effects.writeBeside(join(directory, 'cgroup.threads'), `${process.pid}`).then(over, over)
   }
 }

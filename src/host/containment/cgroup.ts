@@ -81,7 +81,7 @@ export class CgroupContainment implements Containment {
   readonly #mount: CgroupMount
   readonly #killedBefore = new Set<string>()
   readonly #sent = new Map<string, SentSignals>()
-  readonly #knock = new CgroupKnock()
+  readonly #knock: CgroupKnock
   /** `…/ebb-INSTALLATION` */
   readonly #root: string
 
@@ -89,6 +89,7 @@ export class CgroupContainment implements Containment {
     this.#deps = deps
     this.#mount = mount
     this.#root = join(mount.own, `ebb-${deps.host.installation}`)
+    this.#knock = new CgroupKnock(deps.effects)
   }
 
   place(limits?: Limits, onLoss: OnLoss = 'end'): TreePlace {

@@ -6,7 +6,14 @@ import type { LogHandle } from '../../core/ports/agent-log.ts'
 import type { Child, Effects, Stdio } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
 import type { CreateCtx, Created, Ctx, Found, IntentOf, LabelledKind, Owner, StepEffect } from '../../core/ports/kind.ts'
-import { type ContainmentName, processTreeKind, type TreeLaunch, type TreeMember, type TreeSpec } from '../../core/ports/process.ts'
+import {
+  type ContainmentName,
+  processTreeKind,
+  type TreeHandle,
+  type TreeLaunch,
+  type TreeMember,
+  type TreeSpec,
+} from '../../core/ports/process.ts'
 import type { Containment, Tree } from '../../host/containment/containment.ts'
 import { rlimitTagText } from '../../host/containment/rlimit-tag.ts'
 import { type ScanContainment, signalEntry } from '../../host/containment/scan.ts'
@@ -74,7 +81,11 @@ export class ProcessTreeKind implements LabelledKind<typeof processTreeKind, Tre
     this.#byRlimitTag.set(rlimitTagText(tree.mark), tree.mark)
     const child = launch.terminal ? await this.#startInTerminal(tree, launch, launch.terminal, ctx) : await this.#start(tree, ctx)
     const startTime = this.#deps.processes.find(child.pid)?.startTime
-    const handle = { pid: child.pid, exit: child.exit }
+    const signal = (sent: NodeJS.Signals): void => {
+      const entry = this.#deps.processes.find(child.pid)
+      if (entry && entry.startTime === startTime) signalEntry(this.#deps, entry, sent)
+    }
+    const handle: TreeHandle = { pid: child.pid, exit: child.exit, signal }
     const { resourceId } = tree.mark
     this.#exits.set(
       resourceId,

@@ -12,15 +12,21 @@ const atATime = 100
 /** The deregistration delay of a target group that sets none. */
 const usualDelaySeconds = 300
 
+function chunksOf(arns: readonly string[]): readonly (readonly string[])[] {
+  return Array.from({ length: Math.ceil(arns.length / atATime) }, (_, index) => arns.slice(index * atATime, (index + 1) * atATime))
+}
+
 export function awsQueries(pool: ClientPool): AwsQueries {
   return {
     describeTasks: async ({ cluster, region }, arns, call) => {
       const tasks: TaskSeen[] = []
       const missing: string[] = []
-      for (let from = 0; from < arns.length; from += atATime) {
-        const some = arns.slice(from, from + atATime)
-        const { ecs, packages } = await pool.for(regionOfArn(some[0] ?? '') ?? region)
-        const command = new packages.ecs.DescribeTasksCommand({ cluster, tasks: some, include: ['TAGS'] })
+      // A call asks one region, and tasks of an earlier setting may be in another region than those of the current one.
+      const byRegion = Map.groupBy(arns, (arn) => regionOfArn(arn) ?? region)
+      const chunks = [...byRegion].flatMap(([where, all]) => chunksOf(all).map((some) => ({ where, some })))
+      for (const { where, some } of chunks) {
+        const { ecs, packages } = await pool.for(where)
+        const command = new packages.ecs.DescribeTasksCommand({ cluster, tasks: [...some], include: ['TAGS'] })
         const answer = await withRetries('DescribeTasks', call, (abortSignal) => ecs.send(command, { abortSignal }))
         tasks.push(...(answer.tasks ?? []).map(taskSeen))
         for (const { arn = '', reason } of answer.failures ?? []) {

@@ -14,7 +14,6 @@ import { planTemp } from '../temp.ts'
  */
 export function planProcess(context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   requireProgram(launch.argv, launch.env, launch.cwd)
-  const hasLogs = launch.output === 'logs'
   const temp = planTemp(context, scopeId, launch)
   const files = [...planFiles(context, scopeId, launch, 'collector'), ...temp.planned]
   const live: TreeLaunch = {
@@ -22,8 +21,11 @@ export function planProcess(context: LaunchContext, scopeId: string, launch: Pro
     env: temp.env,
     cwd: launch.cwd,
     stdin: typeof launch.stdin === 'object' ? { ...launch.stdin, directory: context.logDirectory } : launch.stdin,
-    streams: [...(hasLogs ? logLabels.map((log) => ({ log })) : (['inherit', 'inherit'] as const)), ...further(launch.descriptors)],
-    detached: hasLogs,
+    streams: [
+      ...(launch.output === 'logs' ? logLabels.map((log) => ({ log })) : ([launch.output, launch.output] as const)),
+      ...further(launch.descriptors),
+    ],
+    detached: launch.output !== 'inherit',
     ...(launch.ignoredSignals && { ignoredSignals: launch.ignoredSignals }),
     ...(launch.limits && { limits: launch.limits }),
   }

@@ -50,17 +50,6 @@ export class SocketInterface {
     })
     this.#io.on('connection', (socket) => this.#accept(socket))
     this.#listen()
-    control.cleanup.subscriptions = (namespace) => this.#subscriptionNames(namespace)
-    control.cleanup.dropSubscriptions = (namespace) =>
-      this.#drop((subscription) => namespace === undefined || subscription.namespace === namespace)
-  }
-
-  #subscriptionNames(namespace: string | undefined): readonly string[] {
-    return [...this.#byAgent].flatMap(([id, subscriptions]) =>
-      [...subscriptions]
-        .filter(([, subscription]) => namespace === undefined || subscription.namespace === namespace)
-        .map(([socket]) => `subscription of client ${socket.id} to agent ${id}`),
-    )
   }
 
   #accept(socket: Socket): void {
@@ -89,7 +78,10 @@ export class SocketInterface {
       const known = this.#byAgent.get(id) ?? new Map<Socket, Subscription>()
       const earlier = known.get(socket)
       const readPage = (after: number, limit: number) => this.#control.store.messages(id, after, limit)
-      const subscription = new Subscription({ socket, outbox, agent, since: since ?? agent.session.messageCount, readPage })
+      const { subscriptions } = this.#control
+      const onDrop = (): void => this.#remove(id, socket)
+      const from = since ?? agent.session.messageCount
+      const subscription = new Subscription({ socket, outbox, agent, since: from, readPage, subscriptions, onDrop })
       this.#byAgent.set(id, known.set(socket, subscription))
       socket.emit('subscribed', { agentId: id, timestamp: now() })
       // `replay` reads from the store, so it includes messages that were saved during the lookup.
@@ -146,7 +138,7 @@ export class SocketInterface {
     events.on('deleted', ({ agentId: id, namespace }) => {
       this.#deletions += 1
       this.#broadcast('agent:deleted', { agentId: id }, namespace)
-      this.#drop((subscription) => subscription.agentId === id)
+      for (const socket of [...(this.#byAgent.get(id)?.keys() ?? [])]) this.#remove(id, socket)
     })
     events.on('silent', ({ namespace, ...event }) => this.#broadcast('agent:silent', event, namespace))
     events.on('closing', ({ namespace, ...event }) => this.#broadcast('cleanup:started', event, namespace))
@@ -173,12 +165,6 @@ export class SocketInterface {
       const subscription = about === undefined ? undefined : this.#byAgent.get(about)?.get(socket)
       if (subscription) subscription.afterMessages(emit)
       else emit()
-    }
-  }
-
-  #drop(isMeant: (subscription: Subscription) => boolean): void {
-    for (const [id, subscriptions] of [...this.#byAgent]) {
-      for (const [socket, subscription] of [...subscriptions]) if (isMeant(subscription)) this.#remove(id, socket)
     }
   }
 

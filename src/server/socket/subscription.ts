@@ -1,4 +1,5 @@
 import type { Socket } from 'socket.io'
+import type { LiveSubscription, Subscriptions } from '../../agents/subscriptions.ts'
 import type { Message } from '../../core/model/message.ts'
 import type { Outbox } from './outbox.ts'
 
@@ -14,6 +15,9 @@ export interface SubscriptionDeps {
   /** The number of the last message that the client has. */
   readonly since: number
   readonly readPage: ReadPage
+  /** Has this subscription until it ends. */
+  readonly subscriptions: Subscriptions
+  readonly onDrop: () => void
 }
 
 /**
@@ -21,12 +25,14 @@ export interface SubscriptionDeps {
  * falls behind, or asks for earlier messages, gets them from the store. So no message is lost or sent twice, and none pile up in
  * memory.
  */
-export class Subscription {
+export class Subscription implements LiveSubscription {
   readonly agentId: string
   readonly namespace: string
   readonly #socket: Socket
   readonly #outbox: Outbox
   readonly #readPage: ReadPage
+  readonly #subscriptions: Subscriptions
+  readonly #onDrop: () => void
   #sent: number
   #isBehind = false
   #hasNews = false
@@ -34,13 +40,24 @@ export class Subscription {
   readonly #waitingEvents: (() => void)[] = []
   #isEnded = false
 
-  constructor({ socket, outbox, agent, since, readPage }: SubscriptionDeps) {
+  constructor({ socket, outbox, agent, since, readPage, subscriptions, onDrop }: SubscriptionDeps) {
     this.#socket = socket
     this.#outbox = outbox
     this.agentId = agent.id
     this.namespace = agent.namespace
     this.#sent = since
     this.#readPage = readPage
+    this.#subscriptions = subscriptions
+    this.#onDrop = onDrop
+    subscriptions.add(this)
+  }
+
+  get clientId(): string {
+    return this.#socket.id
+  }
+
+  drop(): void {
+    this.#onDrop()
   }
 
   /** Sends the messages that were saved after the client's last one. */
@@ -63,6 +80,7 @@ export class Subscription {
   /** Ends the subscription. Waiting events are emitted now, without the messages before them. */
   end(): void {
     this.#isEnded = true
+    this.#subscriptions.remove(this)
     this.#emitWaiting()
   }
 
@@ -72,6 +90,7 @@ export class Subscription {
    */
   endFor(next: Subscription): void {
     this.#isEnded = true
+    this.#subscriptions.remove(this)
     for (const emit of this.#waitingEvents.splice(0)) next.afterMessages(emit)
   }
 

@@ -16,6 +16,7 @@ import type {
   StreamPosition,
   Totals,
 } from '../../core/ports/agents.ts'
+import type { PreparedRow } from '../../core/ports/prepared-row.ts'
 import { forgetAgent } from './agent-ends.ts'
 import { agentJson } from './agent-json.ts'
 import { agentColumns, toAgent, toMessage, toRecord } from './agent-rows.ts'
@@ -40,8 +41,8 @@ export class SqliteAgents implements AgentStore {
     this.#messages = new MessageLog(file, database.clock, busyBudgetMs)
   }
 
-  create(agent: NewAgent, prompt: NewMessage): Promise<void> {
-    return this.#db.write(() => {
+  newAgent(agent: NewAgent, prompt: NewMessage): PreparedRow {
+    const insert = (): void => {
       this.#db.run(
         `INSERT INTO agent (id, name, type, placement, namespace, request_id, task_id, parent_agent_id, status, prompt, configuration,
            message_count, incarnation, created_at, token_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'initializing', ?, ?, 1, ?, ?, ?)`,
@@ -69,7 +70,8 @@ export class SqliteAgents implements AgentStore {
         agent.createdAt,
         agent.id,
       )
-    })
+    }
+    return { insert }
   }
 
   change(agentId: string, change: AgentChange): Promise<void> {
@@ -190,8 +192,8 @@ export class SqliteAgents implements AgentStore {
     })
   }
 
-  openOwner(owner: Omit<OwnerRecord, 'state'>): Promise<void> {
-    return this.#db.write(() => {
+  newOwner(owner: Omit<OwnerRecord, 'state'>): PreparedRow {
+    const insert = (): void => {
       const [known] = this.#db.all('SELECT 1 FROM owner WHERE kind = ? AND namespace = ? AND id = ?', owner.kind, owner.namespace, owner.id)
       if (known) throw new EbbError('scope_closed', `The ${owner.kind} ${owner.id} exists already; use another id.`)
       this.#db.run(
@@ -203,7 +205,8 @@ export class SqliteAgents implements AgentStore {
         owner.createdAt,
         owner.closesAt ?? null,
       )
-    })
+    }
+    return { insert }
   }
 
   async findOwner(kind: OwnerKind, namespace: string, id: string): Promise<OwnerRecord | undefined> {

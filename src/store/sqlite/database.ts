@@ -7,6 +7,12 @@ import { retryWhileBusy } from './retry.ts'
 import type { Row } from './rows.ts'
 import { WalSync } from './wal-sync.ts'
 
+interface WrittenAhead<T> {
+  readonly committed: Promise<T>
+  /** Settles only after a commit: a write that fails is never on the disk. */
+  readonly onDisk: Promise<void>
+}
+
 /** One database connection with its prepared statements, grouped writes, and reads that retry while the database is locked. */
 export class Database {
   readonly connection: DatabaseSync
@@ -27,6 +33,15 @@ export class Database {
   /** Writes that are requested in one turn of the event loop share a transaction. */
   write<T>(run: () => T, survives: Survives | (() => Survives) = 'power-cut'): Promise<T> {
     return this.#commits.write(run, typeof survives === 'function' ? survives : () => survives)
+  }
+
+  /** Like `write`, and with `reachesDisk` a second promise: the caller continues after the commit, and waits for the disk later. */
+  writeAhead<T>(run: () => T, when: { readonly survives: Survives; readonly reachesDisk: boolean }): WrittenAhead<T> {
+    const disk = when.reachesDisk ? Promise.withResolvers<void>() : undefined
+    // A caller that got an error of the commit never looks at this promise.
+    disk?.promise.catch(() => {})
+    const committed = this.#commits.write(run, () => when.survives, disk)
+    return { committed, onDisk: disk?.promise ?? Promise.resolve() }
   }
 
   /** Reading a WAL database fails with a lock only while another process rebuilds the index. The read is then retried. */

@@ -11,16 +11,26 @@ interface Write {
   readonly run: () => unknown
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
+  /** Settled by the sync that follows the commit, for a writer that continues before. */
+  readonly disk: PromiseWithResolvers<void> | undefined
 }
 
 interface Answer {
   readonly write: Write
+  readonly isWritten: boolean
   readonly settle: () => void
+}
+
+/** What waits for a sync to the disk. */
+interface Lasting {
+  readonly settle: () => void
+  readonly reject: (error: unknown) => void
 }
 
 /**
  * Groups the writes of one turn of the event loop into one transaction, and those that must survive a power cut into one fsync. Each
- * write has its own savepoint, so one that fails does not affect the others.
+ * write has its own savepoint, so one that fails does not affect the others. Grouping only saves time: changes that belong together are
+ * one write.
  */
 export class GroupCommit {
   readonly #db: DatabaseSync
@@ -37,9 +47,9 @@ export class GroupCommit {
     this.#disk = disk
   }
 
-  write<T>(run: () => T, survives: () => Survives): Promise<T> {
+  write<T>(run: () => T, survives: () => Survives, disk?: PromiseWithResolvers<void>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ survives, run, resolve: resolve as (value: unknown) => void, reject })
+      this.#queue.push({ survives, run, resolve: resolve as (value: unknown) => void, reject, disk })
       this.#flushing ??= this.#flush()
     })
   }
@@ -65,15 +75,16 @@ export class GroupCommit {
 
   /** Answers the writers. Writes that must survive a power cut are answered after the sync, without delaying the next commits. */
   #settle(answers: readonly Answer[]): void {
-    const lasting: Answer[] = []
-    for (const answer of answers) {
-      if (answer.write.survives() === 'power-cut') lasting.push(answer)
-      else answer.settle()
+    const lasting: Lasting[] = []
+    for (const { write, isWritten, settle } of answers) {
+      if (write.survives() === 'power-cut') lasting.push({ settle, reject: write.reject })
+      else settle()
+      if (write.disk && isWritten) lasting.push({ settle: write.disk.resolve, reject: write.disk.reject })
     }
     if (lasting.length === 0) return
     this.#disk.sync().then(
       () => lasting.forEach(({ settle }) => void settle()),
-      (error: unknown) => lasting.forEach(({ write }) => void write.reject(explain(error))),
+      (error: unknown) => lasting.forEach(({ reject }) => void reject(explain(error))),
     )
   }
 
@@ -95,13 +106,13 @@ export class GroupCommit {
     try {
       const value = write.run()
       this.#db.exec('RELEASE one')
-      return { write, settle: () => write.resolve(value) }
+      return { write, isWritten: true, settle: () => write.resolve(value) }
     } catch (error) {
       // These errors fail the whole batch. A full or broken disk may have ended the transaction, and the caller retries when the database
       // is locked. Later writes of the batch may depend on one that a read-only database refused.
       if (!this.#db.isTransaction || isBusy(error) || isReadOnly(error)) throw error
       this.#db.exec('ROLLBACK TO one; RELEASE one')
-      return { write, settle: () => write.reject(explain(error)) }
+      return { write, isWritten: false, settle: () => write.reject(explain(error)) }
     }
   }
 }

@@ -3,11 +3,13 @@ import { EbbError } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
 import type { Resource } from '../../core/model/resource.ts'
 import type {
+  Committed,
   IncarnationRecord,
   Ledger,
   LedgerContents,
   NewIntent,
   NewScope,
+  Opening,
   Outcome,
   Settlement,
   Sighting,
@@ -36,7 +38,7 @@ export class SqliteLedger implements Ledger {
       const [server] =
         record.role === 'server' ? this.#db.all("SELECT * FROM incarnation WHERE role = 'server' AND id != ?", record.id) : []
       if (server) throw serverRunning(toIncarnation(server))
-      this.#insertIncarnation(record, host)
+      this.#register(record, host)
     }, 'crash')
   }
 
@@ -45,16 +47,20 @@ export class SqliteLedger implements Ledger {
       // The dead server keeps its scopes and resources for the recovery; it only loses the server role.
       const { changes } = this.#db.run("UPDATE incarnation SET role = 'command', address = NULL WHERE id = ? AND role = 'server'", dead)
       if (changes === 0) return false
-      this.#insertIncarnation(record, host)
+      this.#register(record, host)
       return true
     }, 'crash')
   }
 
-  #insertIncarnation(record: IncarnationRecord, host: NewScope | undefined): void {
-    const { identity } = record
+  #register(record: IncarnationRecord, host: NewScope | undefined): void {
     if (host) this.#insertScope(host)
+    this.#insertIncarnation('INSERT OR REPLACE', record)
+  }
+
+  #insertIncarnation(insert: 'INSERT OR REPLACE' | 'INSERT OR IGNORE', record: IncarnationRecord): void {
+    const { identity } = record
     this.#db.run(
-      `INSERT OR REPLACE INTO incarnation (id, installation, boot_id, pid_namespace, pid, start_time, role, address, claimed_by, registered_at)
+      `${insert} INTO incarnation (id, installation, boot_id, pid_namespace, pid, start_time, role, address, claimed_by, registered_at)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       record.id,
       record.installation,
@@ -103,11 +109,26 @@ export class SqliteLedger implements Ledger {
     }, 'crash')
   }
 
-  openScope(scope: NewScope): Promise<void> {
-    return this.#db.write(() => {
-      if (scope.parentId !== undefined) this.#requireOpen(scope.parentId)
-      this.#insertScope(scope)
-    }, 'crash')
+  open(opening: Opening): Promise<void> {
+    return this.#db.write(() => this.#open(opening), hasRows(opening) ? 'power-cut' : 'crash')
+  }
+
+  #open({ incarnation, scopes, rows = [] }: Opening): void {
+    if (incarnation) this.#insertIncarnation('INSERT OR IGNORE', incarnation)
+    for (const scope of scopes) if (!this.#isOpen(scope)) this.#openScope(scope)
+    for (const { insert } of rows) insert()
+  }
+
+  #isOpen(scope: NewScope): boolean {
+    const [known] = this.#db.all('SELECT * FROM scope WHERE id = ?', scope.id).map(toScope)
+    return (
+      known?.state === 'open' && known.kind === scope.kind && known.parentId === scope.parentId && known.incarnation === scope.incarnation
+    )
+  }
+
+  #openScope(scope: NewScope): void {
+    if (scope.parentId !== undefined) this.#requireOpen(scope.parentId)
+    this.#insertScope(scope)
   }
 
   #insertScope(scope: NewScope): void {
@@ -128,11 +149,22 @@ export class SqliteLedger implements Ledger {
       throw new EbbError('scope_closed', `Scope ${scopeId} is ${String(scope?.state ?? 'gone')} and takes nothing in; open a new one.`)
   }
 
-  intend(scopeId: string, intents: readonly NewIntent[], survives: Survives = 'power-cut'): Promise<void> {
-    return this.#db.write(() => {
-      this.#requireOpen(scopeId)
-      for (const intent of intents) this.#insertResource('INSERT', { ...intent, scopeId }, 'intended')
-    }, survives)
+  async intend(
+    scopeId: string,
+    intents: readonly NewIntent[],
+    survives: Survives = 'power-cut',
+    opening: Opening = { scopes: [] },
+  ): Promise<Committed> {
+    const { committed, onDisk } = this.#db.writeAhead(
+      () => {
+        this.#open(opening)
+        this.#requireOpen(scopeId)
+        for (const intent of intents) this.#insertResource('INSERT', { ...intent, scopeId }, 'intended')
+      },
+      { survives, reachesDisk: hasRows(opening) },
+    )
+    await committed
+    return { rowsStored: onDisk }
   }
 
   #insertResource(insert: 'INSERT' | 'INSERT OR REPLACE', intent: NewIntent, state: 'intended' | 'held'): void {
@@ -356,6 +388,10 @@ export class SqliteLedger implements Ledger {
     await this.#closeOthers()
     await this.#db.close()
   }
+}
+
+function hasRows({ rows = [] }: Opening): boolean {
+  return rows.length > 0
 }
 
 const treeOf = 'WITH RECURSIVE tree (id) AS (VALUES (?) UNION SELECT scope.id FROM scope JOIN tree ON scope.parent_id = tree.id)'

@@ -46,7 +46,7 @@ it('store: "ebb recover" recovers a killed server in the server\'s ledger, found
     await server.ebb.ended
     if (options.length > 0) rmSync(join(home, 'server.json'))
     const recovered = await ebb(['recover', ...options], { home, cwd })
-    expect(recovered.stdout.toString('utf8')).toMatch(/^Recovered 1 scopes of dead supervisors: \d+ resources released, 0 left\.\n$/)
+    expect(recovered.stdout.toString('utf8')).toMatch(/^Recovered 1 scope of dead supervisors: \d+ resources? released, 0 left\.\n$/)
     expect(await ebb(['status', ...options], { home, cwd })).toMatchObject({ code: 0 })
     await homeHasNoProcess(home)
   }

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { readTable } from '../../../src/doctor/search/proc-facts.ts'
 import { endProcesses } from '../../../src/doctor/search/process-end.ts'
 import { realClock } from '../../../src/host/clock.ts'
+import { realEffects } from '../../../src/host/effects.ts'
 import { Garden, watch } from '../../support/leftovers.ts'
 import { needs } from '../../support/real.ts'
 import { seen, survivors, waitUntil } from '../../support/world.ts'
@@ -89,6 +90,23 @@ describe('doctor: ending an agent', () => {
     expect(watched.map((isThere) => isThere())).toEqual([true, true, true, true])
   })
 
+  it('leaves a younger foreign process alone that has the same parent, command line and environment (G10)', async () => {
+    await using garden = new Garden()
+    const words = [garden.script('claude', `trap '' TERM; sleep 10000; :`)]
+    const pid = await wrapped(garden, words, 'sleep')
+    const first = survivors(garden.mark).map(({ pid, startTime }) => ({ pid, startTime }))
+    let scans = 0
+    let twin = 0
+    const readTableWithTwin = async (): ReturnType<typeof readTable> => {
+      scans += 1
+      if (scans === 2) twin = await garden.orphan(words)
+      return await readTable()
+    }
+    const ending = { clock: realClock, effects: realEffects, readTable: readTableWithTwin, graceMs: 1_500, killMs: 5_000, spared: [] }
+    expect(await endProcesses(first, ending)).toMatchObject({ outcome: 'gone', steps: [{ step: 'terminate' }, { step: 'kill' }] })
+    expect([seen(pid), seen(twin)?.pid]).toEqual([undefined, twin])
+  })
+
   it('leaves a descendant alone that may be in use', async () => {
     await using garden = new Garden()
     const pid = await wrapped(garden, [garden.script('claude')], 'sleep')
@@ -96,7 +114,7 @@ describe('doctor: ending an agent', () => {
     const spared = first.filter((one) => one.pid !== pid)
     expect(spared).toHaveLength(1)
     const isThere = watch(spared[0]?.pid ?? 0)
-    const ending = { clock: realClock, readTable, graceMs: 300, killMs: 5_000, spared }
+    const ending = { clock: realClock, effects: realEffects, readTable, graceMs: 300, killMs: 5_000, spared }
     expect(await endProcesses(first, ending)).toMatchObject({ outcome: 'gone' })
     expect([seen(pid), isThere()]).toEqual([undefined, true])
   })

@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmdirSync } from 'n
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { CgroupKnock } from '../../../src/host/containment/cgroup-knock.ts'
+import { realEffects } from '../../../src/host/effects.ts'
 import { needs } from '../../support/real.ts'
 import { ownCgroup2, waitUntil } from '../../support/world.ts'
 
@@ -34,7 +35,7 @@ async function knocked(knock: CgroupKnock, directory: string): Promise<void> {
 
 it('CgroupKnock at its own cgroup moves no thread, and can be repeated', async () => {
   const before = ownCgroups()
-  const knock = new CgroupKnock()
+  const knock = new CgroupKnock(realEffects)
   for (let n = 0; n < 3; n++) await knocked(knock, ownCgroup2() ?? '')
   expect(ownCgroups()).toBe(before)
 })
@@ -44,7 +45,7 @@ it('CgroupKnock at another cgroup, as after this process was moved, moves no thr
   const other = join(ownCgroup2() ?? '', `ebb-knock${process.pid}`)
   mkdirSync(other)
   try {
-    await knocked(new CgroupKnock(), other)
+    await knocked(new CgroupKnock(realEffects), other)
     expect(readFileSync(join(other, 'cgroup.threads'), 'utf8')).toBe('')
     expect(ownCgroups()).toBe(before)
   } finally {
@@ -53,7 +54,7 @@ it('CgroupKnock at another cgroup, as after this process was moved, moves no thr
 })
 
 it('CgroupKnock at a missing cgroup does nothing, and works at the next one', async () => {
-  const knock = new CgroupKnock()
+  const knock = new CgroupKnock(realEffects)
   knock.at(join(ownCgroup2() ?? '', 'ebb-nosuch'))
   await knocked(knock, ownCgroup2() ?? '')
 })

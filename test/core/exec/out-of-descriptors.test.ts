@@ -16,7 +16,6 @@ function evaluateWithoutDescriptors(expression: string): string {
     const { procTable } = await import('${join(root, 'src/host/processes/proc.ts')}')
     const { mountAt } = await import('${join(root, 'src/host/path.ts')}')
     const { realEffects } = await import('${join(root, 'src/host/effects.ts')}')
-    const { firstOutput } = await import('${join(root, 'src/host/probe.ts')}')
     const host = openHost('here', procTable)
     try { for (;;) openSync('/dev/null', 'r') } catch {}
     const answer = await (async () => ${expression})().catch((error) => error.code)
@@ -47,9 +46,5 @@ describe('without a free descriptor', () => {
     const stdio = JSON.stringify(Array.from({ length: streams }, () => 'pipe'))
     const command = `{ program: '/bin/true', argv: ['true'], env: {}, stdio: ${stdio} }`
     expect(evaluateWithoutDescriptors(`realEffects.spawn(${command})`)).toBe('EMFILE')
-  })
-
-  it('a version query returns undefined', () => {
-    expect(evaluateWithoutDescriptors("firstOutput(['/bin/echo', 'one'], {})")).toBe('undefined')
   })
 })

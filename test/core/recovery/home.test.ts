@@ -1,9 +1,10 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { openHome } from '../../../src/config/home.ts'
+import { realEffects } from '../../../src/host/effects.ts'
 import { kernelId } from '../../../src/host/host.ts'
 import { nodeProgram, root, temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
@@ -30,39 +31,54 @@ describe('home', () => {
 
   it('keeps its installation id when its database is lost', () => {
     const home = temporaryHome()
-    const { installation } = openHome(home, kernelId)
+    const { installation } = openHome(home, kernelId, realEffects)
     expect(installation).toMatch(/^[0-9a-f]{12}$/)
-    expect(openHome(home, kernelId).installation).toBe(installation)
+    expect(openHome(home, kernelId, realEffects).installation).toBe(installation)
   })
 
   it('gets a new installation id when it was copied from another machine', () => {
     const home = temporaryHome()
-    const { installation } = openHome(home, kernelId)
+    const { installation } = openHome(home, kernelId, realEffects)
     writeFileSync(join(home, 'installation.json'), JSON.stringify({ id: installation, machine: 'another' }))
-    const { installation: fresh } = openHome(home, kernelId)
+    const { installation: fresh } = openHome(home, kernelId, realEffects)
     expect(fresh).not.toBe(installation)
-    expect(openHome(home, kernelId).installation).toBe(fresh)
+    expect(openHome(home, kernelId, realEffects).installation).toBe(fresh)
   })
 
   it('gets one installation id from concurrent first starts', async () => {
     const home = temporaryHome()
     const program = `
       const { openHome } = await import(${JSON.stringify(join(root, 'src/config/home.ts'))})
-      process.stdout.write(openHome(${JSON.stringify(home)}, () => crypto.randomUUID()).installation)`
+      const { realEffects } = await import(${JSON.stringify(join(root, 'src/host/effects.ts'))})
+      process.stdout.write(openHome(${JSON.stringify(home)}, () => crypto.randomUUID(), realEffects).installation)`
     const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program]
     const starts = await Promise.all(Array.from({ length: 6 }, () => promisify(execFile)(nodeProgram, args)))
     expect(new Set(starts.map(({ stdout }) => stdout)).size).toBe(1)
     expect(readdirSync(home).toSorted()).toEqual(['archive', 'doors', 'installation.json', 'logs', 'run'])
   })
 
+  it('removes the draft of an installation id that a killed process has left, and no draft of a living one', () => {
+    const home = temporaryHome()
+    const { pid: dead = 0 } = spawnSync('true')
+    writeFileSync(join(home, `installation.json.${dead}`), '{')
+    writeFileSync(join(home, `installation.json.${process.pid}`), 'of an earlier process with this pid')
+    writeFileSync(join(home, `installation.json.${process.ppid}`), 'in use')
+    const { installation } = openHome(home, kernelId, realEffects)
+    expect(readdirSync(home).filter((name) => name.startsWith('installation'))).toEqual([
+      'installation.json',
+      `installation.json.${process.ppid}`,
+    ])
+    expect(JSON.parse(readFileSync(join(home, 'installation.json'), 'utf8'))).toMatchObject({ id: installation })
+  })
+
   it('an empty folder that others can read becomes private', () => {
     const home = temporaryHome()
     writeFileSync(join(home, 'ebb.config.json'), '{}')
     chmodSync(home, 0o755)
-    openHome(home, kernelId)
+    openHome(home, kernelId, realEffects)
     expect(mode(home)).toBe('700')
     chmodSync(home, 0o750)
-    openHome(home, kernelId)
+    openHome(home, kernelId, realEffects)
     expect(mode(home)).toBe('700')
   })
 })
@@ -72,25 +88,25 @@ describe('unusable home', () => {
     const shared = temporaryHome()
     writeFileSync(join(shared, 'theirs'), '')
     chmodSync(shared, 0o1777)
-    expect(() => openHome(shared, kernelId)).toThrow(refusal('contains files that are not of Ebb'))
+    expect(() => openHome(shared, kernelId, realEffects)).toThrow(refusal('contains files that are not of Ebb'))
     expect([mode(shared), readdirSync(shared)]).toEqual(['777', ['theirs']])
   })
 
   it('a file is refused', () => {
     const file = join(temporaryHome(), 'file')
     writeFileSync(file, 'theirs')
-    expect(() => openHome(file, kernelId)).toThrow(refusal('not a directory'))
+    expect(() => openHome(file, kernelId, realEffects)).toThrow(refusal('not a directory'))
     expect(readFileSync(file, 'utf8')).toBe('theirs')
   })
 
   it('a path in a file system without folders is refused', () => {
-    expect(() => openHome('/proc/nothing/home', kernelId)).toThrow(refusal('/proc/nothing/home'))
+    expect(() => openHome('/proc/nothing/home', kernelId, realEffects)).toThrow(refusal('/proc/nothing/home'))
   })
 
   it('an unreadable installation.json is refused, and the error names the file', () => {
     const home = temporaryHome()
     writeFileSync(join(home, 'installation.json'), 'garbage')
-    expect(() => openHome(home, kernelId)).toThrow(refusal('installation.json'))
+    expect(() => openHome(home, kernelId, realEffects)).toThrow(refusal('installation.json'))
     expect(readFileSync(join(home, 'installation.json'), 'utf8')).toBe('garbage')
     expect(readdirSync(home).filter((name) => name.startsWith('installation.json.'))).toEqual([])
   })
@@ -101,7 +117,7 @@ describe('unusable home', () => {
     it('is refused, and nothing is created in it', () => {
       const home = temporaryHome()
       chownSync(home, 65_534, 65_534)
-      expect(() => openHome(home, kernelId)).toThrow(refusal('belongs to another user'))
+      expect(() => openHome(home, kernelId, realEffects)).toThrow(refusal('belongs to another user'))
       expect(existsSync(join(home, 'logs'))).toBe(false)
     })
   })

@@ -55,7 +55,7 @@ describe('sentinel', () => {
     expect(calls).toEqual([])
     gate.resolve()
     await launching
-    expect(calls[0]).toBe('register')
+    expect(calls[0]).toBe('intend')
   })
 
   it('ignores SIGHUP, SIGINT, SIGQUIT and SIGTERM', async () => {
@@ -217,7 +217,10 @@ it('recovery by a sentinel: waits for a supervisor that is still dying', async (
   await other.kill()
   const { code, stdout } = await recovery.ended
   process.kill(sentinel.pid, 'SIGKILL')
-  expect({ code, text: stdout.toString() }).toMatchObject({ code: 0, text: expect.stringContaining('Recovered 1 scopes') })
+  expect({ code, text: stdout.toString() }).toMatchObject({
+    code: 0,
+    text: expect.stringContaining('Recovered 1 scope of dead supervisors: '),
+  })
 })
 
 it.each([

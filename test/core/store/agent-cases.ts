@@ -13,10 +13,11 @@ export function agentCases(store: AgentsUnderTest): void {
 }
 
 function creating(store: AgentsUnderTest): void {
-  it('create: a new agent is initializing, and its prompt is its first message', async () => {
+  it('newAgent: a new agent is initializing, and its prompt is its first message', async () => {
     const configuration = { workingDirectory: '/ä', conversationName: 'c', metadata: { deep: { list: [1, null] } }, model: 'm' }
     const created = newAgent('a', { name: 'Ada', requestId: 'r', taskId: 't', parentAgentId: 'p', configuration })
-    await store.agents.create(created, newMessage(created.prompt, { id: 'first', type: 'user', role: 'user' }))
+    const first = newMessage(created.prompt, { id: 'first', type: 'user', role: 'user' })
+    await store.ledger.open({ scopes: [], rows: [store.agents.newAgent(created, first)] })
     const { type, placement, namespace, prompt, createdAt } = created
     expect(await store.agents.find('a')).toEqual({
       agent: {
@@ -39,16 +40,16 @@ function creating(store: AgentsUnderTest): void {
     ])
   })
 
-  it('create: the session id is the given one, else the id of the agent', async () => {
-    await create(store.agents, 'a', { configuration: { sessionId: 'earlier' } })
-    await create(store.agents, 'b')
+  it('newAgent: the session id is the given one, else the id of the agent', async () => {
+    await create(store, 'a', { configuration: { sessionId: 'earlier' } })
+    await create(store, 'b')
     expect((await store.agents.find('a'))?.agent.session.id).toBe('earlier')
     expect((await store.agents.find('b'))?.agent.session.id).toBe('b')
   })
 
-  it('create: a second agent with the same id is refused and changes nothing', async () => {
-    await create(store.agents, 'a', { prompt: 'the first' })
-    await expect(create(store.agents, 'a', { prompt: 'the second' })).rejects.toThrow()
+  it('newAgent: a second agent with the same id is refused and changes nothing', async () => {
+    await create(store, 'a', { prompt: 'the first' })
+    await expect(create(store, 'a', { prompt: 'the second' })).rejects.toThrow()
     expect((await store.agents.find('a'))?.agent.session).toMatchObject({ prompt: 'the first', messageCount: 1 })
     expect(await store.agents.messages('a', 0, 10)).toHaveLength(1)
   })
@@ -62,9 +63,9 @@ function creating(store: AgentsUnderTest): void {
     expect(await store.agents.remove(['nobody'])).toEqual({ agents: 0, messages: 0, ids: new Set() })
   })
 
-  it('create: another connection sees the agent at once', async () => {
+  it('newAgent: another connection sees the agent at once', async () => {
     const other = await store.reopen()
-    await create(store.agents, 'a')
+    await create(store, 'a')
     expect(await statusOf(other.agents, 'a')).toBe('initializing')
     await other.agents.change('a', { status: 'running' })
     expect(await statusOf(store.agents, 'a')).toBe('running')
@@ -73,7 +74,7 @@ function creating(store: AgentsUnderTest): void {
 
 function changing(store: AgentsUnderTest): void {
   it('change: updates only the given fields', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     await store.agents.change('a', { status: 'running', startedAt: '2026-11-15T09:00:01.000Z' })
     await store.agents.change('a', { exit: { code: 0, signal: null } })
     await store.agents.change('a', { error: { name: 'n', message: 'm' }, result: { isSuccess: false } })
@@ -84,14 +85,14 @@ function changing(store: AgentsUnderTest): void {
   })
 
   it('change: changes apply in the order of the calls', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     const statuses = ['running', 'initializing', 'running', 'stopping'] as const
     await Promise.all(statuses.map((status) => store.agents.change('a', { status })))
     expect(await statusOf(store.agents, 'a')).toBe('stopping')
   })
 
   it('change: an invalid status is refused', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     await expect(store.agents.change('a', { status: 'dancing' as 'running' })).rejects.toThrow()
     expect(await statusOf(store.agents, 'a')).toBe('initializing')
   })
@@ -102,15 +103,14 @@ function listing(store: AgentsUnderTest): void {
     (await store.agents.list(filter)).agents.map(({ id }) => id).join('')
 
   it('list: newest first, by the order of creation and not by the clock', async () => {
-    for (const [index, id] of ['a', 'b', 'c'].entries())
-      await create(store.agents, id, { createdAt: `2026-11-15T09:00:0${9 - index}.000Z` })
+    for (const [index, id] of ['a', 'b', 'c'].entries()) await create(store, id, { createdAt: `2026-11-15T09:00:0${9 - index}.000Z` })
     expect(await listed({})).toBe('cba')
   })
 
   it('list: filters by namespace, status, request, task and incarnation, and by all of them', async () => {
-    await create(store.agents, 'a', { namespace: 'n', requestId: 'r', incarnation: 'i2' })
-    await create(store.agents, 'b', { namespace: 'n', taskId: 't' })
-    await create(store.agents, 'c', { requestId: 'r' })
+    await create(store, 'a', { namespace: 'n', requestId: 'r', incarnation: 'i2' })
+    await create(store, 'b', { namespace: 'n', taskId: 't' })
+    await create(store, 'c', { requestId: 'r' })
     await store.agents.change('b', { status: 'running' })
     await store.agents.change('c', { status: 'stuck' })
     expect(await listed({ namespace: 'n' })).toBe('ba')
@@ -124,9 +124,9 @@ function listing(store: AgentsUnderTest): void {
   })
 
   it('namespacesOf: returns the namespaces of existing agents', async () => {
-    await create(store.agents, 'a', { namespace: 'one' })
-    await create(store.agents, 'b', { namespace: 'two' })
-    await create(store.agents, 'c', { namespace: 'two' })
+    await create(store, 'a', { namespace: 'one' })
+    await create(store, 'b', { namespace: 'two' })
+    await create(store, 'c', { namespace: 'two' })
     const found = await store.agents.namespacesOf(['a', 'b', 'b', 'nobody', "it's"])
     expect([...found].toSorted()).toEqual([
       ['a', 'one'],
@@ -136,10 +136,10 @@ function listing(store: AgentsUnderTest): void {
   })
 
   it('list: a cursor continues after the page, whatever was created or removed meanwhile', async () => {
-    for (const id of ['a', 'b', 'c', 'd', 'e']) await create(store.agents, id)
+    for (const id of ['a', 'b', 'c', 'd', 'e']) await create(store, id)
     const first = await store.agents.list({ limit: 2 })
     expect(first.agents.map(({ id }) => id)).toEqual(['e', 'd'])
-    await create(store.agents, 'f')
+    await create(store, 'f')
     await store.agents.remove(['d'])
     const cursor = first.nextCursor ?? ''
     const second = await store.agents.list({ limit: 2, cursor })
@@ -150,7 +150,7 @@ function listing(store: AgentsUnderTest): void {
   })
 
   it('list: a page that is exactly full has no next page', async () => {
-    for (const id of ['a', 'b']) await create(store.agents, id)
+    for (const id of ['a', 'b']) await create(store, id)
     expect(await store.agents.list({ limit: 2 })).not.toHaveProperty('nextCursor')
   })
 }
@@ -183,14 +183,14 @@ function listingAsJson(store: AgentsUnderTest): void {
       limits: { memoryBytes: 1, pids: 2, logBytes: 3 },
     }
     const labels = { name: text, type: text, placement: text, namespace: text, requestId: text, taskId: text, parentAgentId: text }
-    await create(store.agents, 'a', { ...labels, prompt: text, configuration })
+    await create(store, 'a', { ...labels, prompt: text, configuration })
     await store.agents.change('a', {
       status: 'stuck',
       startedAt: '2026-11-15T09:00:01.000Z',
       exit: { code: 0, signal: text },
       error: { name: text, message: text },
     })
-    await create(store.agents, 'b', { prompt: text, configuration: { metadata: { [text]: text } } })
+    await create(store, 'b', { prompt: text, configuration: { metadata: { [text]: text } } })
     const { agents } = await store.agents.list({})
     expect(agents).toHaveLength(2)
     expect(await parsed()).toEqual(agents)
@@ -198,7 +198,7 @@ function listingAsJson(store: AgentsUnderTest): void {
   })
 
   it('listJson: has no field for an unset value', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     const [agent] = (await parsed()) as [Record<string, unknown>]
     expect(Object.keys(agent)).toEqual(['id', 'type', 'status', 'placement', 'namespace', 'session', 'createdAt'])
     expect(agent).toEqual((await store.agents.list({})).agents[0])
@@ -217,7 +217,7 @@ function listingAsJson(store: AgentsUnderTest): void {
   })
 
   it('listJson: has the same pages and filters as list', async () => {
-    for (const id of ['a', 'b', 'c', 'd']) await create(store.agents, id, { namespace: id === 'b' ? 'n' : 'default' })
+    for (const id of ['a', 'b', 'c', 'd']) await create(store, id, { namespace: id === 'b' ? 'n' : 'default' })
     for (const filter of [{ limit: 2 }, { limit: 4 }, { limit: 1, cursor: '3' }, { namespace: 'n' }, { statuses: ['running' as const] }]) {
       const { agents, ...next } = await store.agents.list(filter)
       const { json, ...nextOfJson } = await store.agents.listJson(filter)
@@ -230,7 +230,7 @@ function removing(store: AgentsUnderTest): void {
   it('remove: deletes row, messages, positions and scope, and returns the counts', async () => {
     await openAgent(store.ledger, 'a')
     await openAgent(store.ledger, 'b')
-    for (const id of ['a', 'b', 'c']) await create(store.agents, id)
+    for (const id of ['a', 'b', 'c']) await create(store, id)
     await say(store.agents, 'a', 3)
     await store.agents.save([{ agentId: 'a', messages: [], position: { stream: 'stdout', from: 0, to: 7 } }])
     expect(await store.agents.remove(['a', 'c', 'nobody'])).toEqual({ agents: 2, messages: 5, ids: new Set(['a', 'c']) })
@@ -243,17 +243,17 @@ function removing(store: AgentsUnderTest): void {
   })
 
   it('remove: an id that is used again starts empty', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     await store.agents.save([{ agentId: 'a', messages: [newMessage('old')], position: { stream: 'stdout', from: 0, to: 4 } }])
     await store.agents.remove(['a'])
-    await create(store.agents, 'a')
+    await create(store, 'a')
     expect(await store.agents.positions('a')).toEqual([])
     expect(await store.agents.messages('a', 0, 10)).toHaveLength(1)
   })
 
   it('remove: deletes an agent with very many messages, and others can write meanwhile', async () => {
-    await create(store.agents, 'a')
-    await create(store.agents, 'b')
+    await create(store, 'a')
+    await create(store, 'b')
     await say(store.agents, 'a', 30_000)
     const removed = new AbortController()
     const removal = store.agents.remove(['a']).finally(() => removed.abort())
@@ -268,7 +268,7 @@ function removing(store: AgentsUnderTest): void {
   })
 
   it('trim: leaves an agent with fewer messages, its prompt and no gap', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     await say(store.agents, 'a', 12_000)
     expect(await store.agents.trim('a')).toBe(10_000)
     const left = await store.agents.messages('a', 0, 20_000)
@@ -278,9 +278,9 @@ function removing(store: AgentsUnderTest): void {
   })
 
   it('totals: of a namespace or of all, without the given incarnations', async () => {
-    await create(store.agents, 'a', { namespace: 'n' })
-    await create(store.agents, 'b', { namespace: 'n', incarnation: 'i2' })
-    await create(store.agents, 'c')
+    await create(store, 'a', { namespace: 'n' })
+    await create(store, 'b', { namespace: 'n', incarnation: 'i2' })
+    await create(store, 'c')
     await say(store.agents, 'b', 4)
     expect(await store.agents.totals(undefined, new Set())).toEqual({ agents: 3, messages: 7 })
     expect(await store.agents.totals('n', new Set())).toEqual({ agents: 2, messages: 6 })

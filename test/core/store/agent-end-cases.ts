@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { create, createInScope, end, newMessage, say, statusOf } from './agent-records.ts'
+import { create, createInScope, end, newMessage, openOwner, say, statusOf } from './agent-records.ts'
 import type { AgentsUnderTest } from './connections.ts'
 import { incarnation, intent, openAgent, report, scopeOf, settlement } from './records.ts'
 
@@ -86,7 +86,7 @@ function forgetting(store: AgentsUnderTest): void {
     await say(store.agents, 'a', 20)
     await store.agents.save([{ agentId: 'a', messages: [], position: { stream: 'stdout', from: 0, to: 7 } }])
     await openAgent(store.ledger, 'request-1')
-    await store.agents.openOwner({ kind: 'request', namespace: 'n', id: 'r', scopeId: 'request-1', createdAt: '2026-11-15T09:00:00.000Z' })
+    await openOwner(store, { kind: 'request', namespace: 'n', id: 'r', scopeId: 'request-1', createdAt: '2026-11-15T09:00:00.000Z' })
     await store.ledger.settle(
       settlement({ forgottenScopeIds: ['a', 'request-1'], agents: { ended: [end('a', { status: 'terminated' })], stuckIds: [] } }),
     )
@@ -99,11 +99,11 @@ function forgetting(store: AgentsUnderTest): void {
 
   it('settle: agents that ended before below a forgotten scope keep their rows and scopes until they are removed', async () => {
     await openAgent(store.ledger, 'namespace-1')
-    await store.ledger.openScope({ id: 'task-1', kind: 'task', parentId: 'namespace-1', incarnation: 'i1' })
+    await store.ledger.open({ scopes: [{ id: 'task-1', kind: 'task', parentId: 'namespace-1', incarnation: 'i1' }] })
     for (const id of ['ended', 'going']) {
-      await store.ledger.openScope({ id, kind: 'agent', parentId: 'task-1', incarnation: 'i1' })
+      await store.ledger.open({ scopes: [{ id, kind: 'agent', parentId: 'task-1', incarnation: 'i1' }] })
       await store.ledger.intend(id, [intent(id, 1)])
-      await create(store.agents, id)
+      await create(store, id)
     }
     await store.ledger.settle(settlement({ closedScopeIds: ['ended'], agents: { ended: [end('ended')], stuckIds: [] } }))
     await store.ledger.settle(settlement({ forgottenScopeIds: ['namespace-1', 'task-1', 'going'] }))
@@ -138,7 +138,7 @@ function retiring(store: AgentsUnderTest): void {
   it('retire: does not change the agents of another incarnation', async () => {
     await store.ledger.register(incarnation('i1'))
     await openAgent(store.ledger, 'theirs', 'i2')
-    await create(store.agents, 'theirs', { incarnation: 'i2' })
+    await create(store, 'theirs', { incarnation: 'i2' })
     expect(await store.ledger.retire('i1')).toBe(true)
     expect(await scopeOf(store.ledger, 'theirs')).toMatchObject({ state: 'open', parentId: 'host-i2' })
   })

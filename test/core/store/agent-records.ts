@@ -1,11 +1,16 @@
 import type { Agent } from '../../../src/core/model/agent.ts'
-import type { AgentEnd, AgentStore, NewAgent, NewMessage } from '../../../src/core/ports/agents.ts'
+import type { AgentEnd, AgentStore, NewAgent, NewMessage, OwnerRecord } from '../../../src/core/ports/agents.ts'
 import type { Ledger } from '../../../src/core/ports/ledger.ts'
 import { openAgent, report } from './records.ts'
 
 /** Builds records for the store tests. A call gives only the fields that matter to the test. */
 
 let ids = 0
+
+export interface LedgerAndAgents {
+  readonly ledger: Ledger
+  readonly agents: AgentStore
+}
 
 export function newAgent(id: string, more: Partial<NewAgent> = {}): NewAgent {
   return {
@@ -25,20 +30,16 @@ export function newMessage(content: string, more: Partial<NewMessage> = {}): New
   return { id: `message-${++ids}`, type: 'response', content, ...more }
 }
 
-export async function create(agents: AgentStore, id: string, more: Partial<NewAgent> = {}): Promise<NewAgent> {
+export async function create({ ledger, agents }: LedgerAndAgents, id: string, more: Partial<NewAgent> = {}): Promise<NewAgent> {
   const agent = newAgent(id, more)
-  await agents.create(agent, newMessage(agent.prompt, { type: 'user', role: 'user' }))
+  await ledger.open({ scopes: [], rows: [agents.newAgent(agent, newMessage(agent.prompt, { type: 'user', role: 'user' }))] })
   return agent
 }
 
 /** Creates an agent row, and the scope with the same id. */
-export async function createInScope(
-  store: { readonly ledger: Ledger; readonly agents: AgentStore },
-  id: string,
-  more: Partial<NewAgent> = {},
-): Promise<void> {
+export async function createInScope(store: LedgerAndAgents, id: string, more: Partial<NewAgent> = {}): Promise<void> {
   await openAgent(store.ledger, id)
-  await create(store.agents, id, more)
+  await create(store, id, more)
 }
 
 export function end(agentId: string, more: Partial<AgentEnd> = {}): AgentEnd {
@@ -59,4 +60,9 @@ export async function conversation(agents: AgentStore, agentId: string): Promise
 
 export async function statusOf(agents: AgentStore, id: string): Promise<Agent['status'] | undefined> {
   return (await agents.find(id))?.agent.status
+}
+
+/** Writes the row of a request or task. */
+export async function openOwner({ ledger, agents }: LedgerAndAgents, owner: Omit<OwnerRecord, 'state'>): Promise<void> {
+  await ledger.open({ scopes: [], rows: [agents.newOwner(owner)] })
 }

@@ -17,7 +17,7 @@ function beginning(store: Store): void {
     const { ledger } = store
     await holdResources(ledger, 'agent', 1)
     await holdResources(ledger, 'sibling', 1)
-    await ledger.openScope(scope('child', 'agent'))
+    await ledger.open({ scopes: [scope('child', 'agent')] })
     await ledger.intend('child', [intent('child', 1), intent('child', 2)])
     await ledger.hold([{ resourceId: 'child.1' }])
     await ledger.beginClose('agent', { trigger: 'terminated' })
@@ -122,7 +122,7 @@ function settling(store: Store): void {
     const { ledger } = store
     await holdResources(ledger, 'agent', 2)
     await holdResources(ledger, 'sibling', 1)
-    await ledger.openScope(scope('child', 'agent'))
+    await ledger.open({ scopes: [scope('child', 'agent')] })
     await ledger.intend('child', [intent('child', 1)])
     await ledger.settle(settlement({ forgottenScopeIds: ['agent'] }))
     expect(await statesOf(ledger)).toEqual({ 'host-i1': 'open', sibling: 'open', 'sibling.1': 'held' })
@@ -143,7 +143,7 @@ function reopening(store: Store): void {
     const { ledger } = store
     await openAgent(ledger)
     await ledger.settle(settlement({ closedScopeIds: ['agent', 'host-i1'] }))
-    await ledger.openScope(scope('host-i2', undefined, { incarnation: 'i2' }))
+    await ledger.open({ scopes: [scope('host-i2', undefined, { incarnation: 'i2' })] })
     const closeRequest = { trigger: 'terminated', dropLogs: true } as const
     await ledger.reopen({ id: 'agent', kind: 'agent', parentId: 'host-i2', incarnation: 'i2' }, closeRequest)
     const { scopes } = await ledger.contents('i2', 'open')
@@ -172,7 +172,7 @@ function condemning(store: Store): void {
     await openAgent(ledger, 'ended')
     await openAgent(ledger, 'living')
     await ledger.settle(settlement({ closedScopeIds: ['ended'] }))
-    await ledger.openScope(scope('host-i2', undefined, { incarnation: 'i2' }))
+    await ledger.open({ scopes: [scope('host-i2', undefined, { incarnation: 'i2' })] })
     const closeRequest = { trigger: 'deleted' } as const
     await ledger.condemn(['ended', 'living', 'unknown'], { id: 'host-i2', incarnation: 'i2' }, closeRequest)
     const { scopes } = await ledger.contents('i2', 'open')

@@ -14,7 +14,7 @@ const lines = (...texts: readonly string[]): NewMessage[] => texts.map((text) =>
 
 function saving(store: AgentsUnderTest): void {
   it('save: sequence numbers have no gaps, across saves and streams', async () => {
-    await create(store.agents, 'a', { prompt: 'p' })
+    await create(store, 'a', { prompt: 'p' })
     const out = (from: number, to: number, ...texts: readonly string[]): Progress => ({
       agentId: 'a',
       messages: lines(...texts),
@@ -36,8 +36,8 @@ function saving(store: AgentsUnderTest): void {
   })
 
   it('save: returns the saved messages as they are read later, one list per item', async () => {
-    await create(store.agents, 'a')
-    await create(store.agents, 'b')
+    await create(store, 'a')
+    await create(store, 'b')
     const full = newMessage('ä\0\r\u001b[31m "x" 🌊', {
       type: 'tool',
       role: 'assistant',
@@ -55,7 +55,7 @@ function saving(store: AgentsUnderTest): void {
   })
 
   it('save: messages of an unknown agent are not saved, and those of the others are', async () => {
-    await create(store.agents, 'a', { prompt: 'p' })
+    await create(store, 'a', { prompt: 'p' })
     const position = { stream: 'stdout', from: 0, to: 1 }
     const saved = await store.agents.save([
       { agentId: 'nobody', messages: lines('x'), position },
@@ -67,7 +67,7 @@ function saving(store: AgentsUnderTest): void {
   })
 
   it('save: a result is saved together with its messages', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     const result = { isSuccess: false, error: { name: 'e', message: 'm' } }
     await store.agents.save([{ agentId: 'a', messages: lines('done'), position: { stream: 'stdout', from: 0, to: 5 }, result }])
     expect((await store.agents.find('a'))?.result).toEqual(result)
@@ -88,7 +88,7 @@ function moving(store: AgentsUnderTest): void {
     ['a range that begins before the position', 0, 9],
     ['a range that begins after the position', 5, 9],
   ])('save: a range that does not begin at the stored position is not saved: %s', async (_name, from, to) => {
-    await create(store.agents, 'a', { prompt: 'p' })
+    await create(store, 'a', { prompt: 'p' })
     await store.agents.save([{ agentId: 'a', messages: lines('one'), position: { stream: 'stdout', from: 0, to: 4 } }])
     expect(await store.agents.save([at(from, to, 'stray')])).toEqual([[]])
     expect(await conversation(store.agents, 'a')).toEqual(['1 p', '2 one'])
@@ -97,13 +97,13 @@ function moving(store: AgentsUnderTest): void {
   })
 
   it('save: a first range that does not begin at 0 is not saved', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     expect(await store.agents.save([at(3, 9, 'stray')])).toEqual([[]])
     expect(await store.agents.positions('a')).toEqual([])
   })
 
   it('save: the position can move without a message, and a message can be saved without a move', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     await store.agents.save([{ agentId: 'a', messages: [], position: { stream: 'stdout', from: 0, to: 0 } }])
     await store.agents.save([{ agentId: 'a', messages: [], position: { stream: 'stdout', from: 0, to: 3 } }])
     expect(await store.agents.save([at(3, 3, 'same place')])).toMatchObject([[{ sequenceNumber: 2 }]])
@@ -111,7 +111,7 @@ function moving(store: AgentsUnderTest): void {
   })
 
   it('save: of two items with the same range in one call, one is saved', async () => {
-    await create(store.agents, 'a', { prompt: 'p' })
+    await create(store, 'a', { prompt: 'p' })
     const saved = await store.agents.save([at(0, 4, 'one'), at(0, 4, 'one'), at(4, 8, 'two')])
     expect(saved.map((list) => list.length)).toEqual([1, 0, 1])
     expect(await conversation(store.agents, 'a')).toEqual(['1 p', '2 one', '3 two'])
@@ -121,7 +121,7 @@ function moving(store: AgentsUnderTest): void {
 function sharing(store: AgentsUnderTest): void {
   it('save: two connections that read the same log save each line once', async () => {
     const other = await store.reopen()
-    await create(store.agents, 'a', { prompt: 'p' })
+    await create(store, 'a', { prompt: 'p' })
     const read = async ({ agents }: Pick<AgentsUnderTest, 'agents'>): Promise<void> => {
       for (let line = 0; line < 100; line++) {
         await agents.save([{ agentId: 'a', messages: lines(`line ${line}`), position: { stream: 'stdout', from: line, to: line + 1 } }])
@@ -134,7 +134,7 @@ function sharing(store: AgentsUnderTest): void {
 
   it('save: two connections that save at the same time leave no gap', async () => {
     const other = await store.reopen()
-    await create(store.agents, 'a')
+    await create(store, 'a')
     await Promise.all(
       Array.from({ length: 100 }, (_, turn) => (turn % 2 ? store : other).agents.save([{ agentId: 'a', messages: lines('x', 'y') }])),
     )
@@ -143,7 +143,7 @@ function sharing(store: AgentsUnderTest): void {
   })
 
   it('reopen: messages, positions and results are kept', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     await say(store.agents, 'a', 10)
     await store.agents.save([{ agentId: 'a', messages: lines('x'), position: { stream: 'stdout', from: 0, to: 2 } }])
     const before = [await store.agents.find('a'), await store.agents.messages('a', 0, 100), await store.agents.positions('a')]
@@ -155,7 +155,7 @@ function sharing(store: AgentsUnderTest): void {
 
 function paging(store: AgentsUnderTest): void {
   it('messages: reads from a sequence number on, up to a limit', async () => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     await say(store.agents, 'a', 9)
     const numbers = async (since: number, limit: number): Promise<readonly number[]> =>
       (await store.agents.messages('a', since, limit)).map(({ sequenceNumber }) => sequenceNumber)
@@ -173,7 +173,7 @@ function paging(store: AgentsUnderTest): void {
     ['raw lines', { content: '', raw: { large } }],
     ['metadata', { content: '', metadata: { large } }],
   ])('messages: a page of messages with large %s has few messages, but at least one', async (_what, message) => {
-    await create(store.agents, 'a')
+    await create(store, 'a')
     const { content, ...more } = message
     for (let turn = 0; turn < 10; turn++)
       await store.agents.save([{ agentId: 'a', messages: [newMessage(content, more), newMessage(content, more)] }])

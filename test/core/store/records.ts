@@ -70,8 +70,8 @@ export function report(scopeId: string, more: Partial<Report> = {}): Report {
 export async function openAgent(ledger: Ledger, agent = 'agent', incarnationId = 'i1'): Promise<void> {
   const host = `host-${incarnationId}`
   const known = await scopeOf(ledger, host)
-  if (!known) await ledger.openScope(scope(host, undefined, { incarnation: incarnationId }))
-  await ledger.openScope(scope(agent, host, { incarnation: incarnationId }))
+  if (!known) await ledger.open({ scopes: [scope(host, undefined, { incarnation: incarnationId })] })
+  await ledger.open({ scopes: [scope(agent, host, { incarnation: incarnationId })] })
 }
 
 /** Opens an agent scope with held resources. */

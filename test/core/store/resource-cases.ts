@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Store } from './connections.ts'
-import { holdResources, intent, openAgent, proof, released, resourceOf, scopeOf, settlement, statesOf } from './records.ts'
+import { holdResources, intent, openAgent, proof, released, resourceOf, scope, scopeOf, settlement, statesOf } from './records.ts'
 
 const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
@@ -55,6 +55,28 @@ function intending(store: Store): void {
       expect(known).toHaveLength(planned.status === 'fulfilled' ? 2 : 0)
       await expect(store.ledger.intend(agent, [intent(agent, 3)])).rejects.toMatchObject({ code: 'scope_closed' })
     }
+  })
+
+  it('intend: with an opening, scopes and intents are written together, and the scopes below a closing one not at all (G13)', async () => {
+    const { ledger } = store
+    await openAgent(ledger, 'request')
+    const opening = { scopes: [scope('inner', 'request'), scope('agent', 'inner')] }
+    await ledger.intend('agent', [intent('agent', 1)], 'crash', opening)
+    expect(await statesOf(ledger)).toMatchObject({ inner: 'open', agent: 'open', 'agent.1': 'intended' })
+    await ledger.beginClose('request', { trigger: 'request-finished' })
+    const late = { scopes: [scope('inner', 'request'), scope('late', 'inner')] }
+    await expect(ledger.intend('late', [intent('late', 1)], 'crash', late)).rejects.toMatchObject({ code: 'scope_closed' })
+    const fresh = { scopes: [scope('fresh', 'host-i1'), scope('late', 'request')] }
+    await expect(ledger.intend('late', [intent('late', 1)], 'crash', fresh)).rejects.toMatchObject({ code: 'scope_closed' })
+    expect(Object.keys(await statesOf(ledger)).toSorted()).toEqual(['agent', 'agent.1', 'host-i1', 'inner', 'request'])
+  })
+
+  it('intend: with an opening and one invalid intent, nothing of both is written', async () => {
+    await openAgent(store.ledger, 'request')
+    const opening = { scopes: [scope('agent', 'request')] }
+    const plan = [intent('agent', 1), intent('agent', 2, { spec: { size: 1n } })]
+    await expect(store.ledger.intend('agent', plan, 'crash', opening)).rejects.toThrow()
+    expect(await statesOf(store.ledger)).toEqual({ 'host-i1': 'open', request: 'open' })
   })
 
   it('intend: a plan with one invalid intent is not written at all', async () => {

@@ -24,7 +24,7 @@ export function sharingCases(store: Store): void {
   })
 
   it('close: a write that was requested before is not lost', async () => {
-    const asked = store.ledger.openScope(scope('host-i1'))
+    const asked = store.ledger.open({ scopes: [scope('host-i1')] })
     await store.ledger[Symbol.asyncDispose]()
     await asked
     expect(await scopeOf(await store.reopen(), 'host-i1')).toBeDefined()

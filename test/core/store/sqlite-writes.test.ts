@@ -11,6 +11,7 @@ import { openSqliteLedger } from '../../../src/store/sqlite/store.ts'
 import { nodeProgram, root, temporaryHome } from '../../support/home.ts'
 import { tmpfs } from '../../support/mounts.ts'
 import { needs } from '../../support/real.ts'
+import { commitsInWal } from '../../support/wal.ts'
 import { incarnation, intent, openAgent, scope } from './records.ts'
 
 /** The durability of ledger writes when the file is locked, the disk is full, or the writer is killed. */
@@ -108,10 +109,10 @@ describe('SQLite ledger: group commit', () => {
     await using ledger = await open(file)
     using reader = new DatabaseSync(file, { readOnly: true })
     const count = reader.prepare('SELECT count(*) AS n FROM scope')
-    await ledger.openScope(scope('host-i1'))
+    await ledger.open({ scopes: [scope('host-i1')] })
     const seen = await Promise.all(
       Array.from({ length: 20 }, async (_, index) => {
-        await ledger.openScope(scope(`agent${index}`, 'host-i1'))
+        await ledger.open({ scopes: [scope(`agent${index}`, 'host-i1')] })
         return Number(count.get()?.n)
       }),
     )
@@ -257,19 +258,3 @@ describe('SQLite ledger: a killed writer', () => {
     expect(ordinals.filter((ordinal) => !kept.has(`agent.${ordinal % 2 ? ordinal + 1 : ordinal - 1}`))).toEqual([])
   })
 })
-
-/**
- * The number of commits in a database's write-ahead log, read from the file itself. The last frame of a transaction holds the size of the
- * database; other frames hold zero there (sqlite.org/fileformat2.html#walformat).
- */
-function commitsInWal(database: string): number {
-  const wal = readFileSync(`${database}-wal`)
-  if (wal.length === 0) return 0
-  const frameBytes = 24 + wal.readUInt32BE(8)
-  const salt = wal.subarray(16, 24)
-  let commits = 0
-  for (let at = 32; at + frameBytes <= wal.length && wal.subarray(at + 8, at + 16).equals(salt); at += frameBytes) {
-    if (wal.readUInt32BE(at + 4) !== 0) commits += 1
-  }
-  return commits
-}

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Inode } from '../../../src/core/model/identity.ts'
 import type { Task } from '../../../src/core/model/task.ts'
-import { create, createInScope, end } from './agent-records.ts'
+import { create, createInScope, end, openOwner } from './agent-records.ts'
 import type { AgentsUnderTest } from './connections.ts'
 import { openAgent, settlement } from './records.ts'
 
@@ -25,7 +25,7 @@ const newTask = (id: string, more: Partial<Task> = {}): Task => ({
 async function open({ tasks, agents, ledger }: AgentsUnderTest, id: string, more: Partial<Task> = {}): Promise<Task> {
   const task = newTask(id, more)
   await openAgent(ledger, `task-${id}`)
-  await agents.openOwner({ kind: 'task', namespace: task.namespace, id, scopeId: `task-${id}`, createdAt: at })
+  await openOwner({ ledger, agents }, { kind: 'task', namespace: task.namespace, id, scopeId: `task-${id}`, createdAt: at })
   await tasks.create(task)
   return task
 }
@@ -56,9 +56,9 @@ export function taskCases(store: AgentsUnderTest): void {
   })
 
   it('heard: returns the progress and findings of the agents of a task', async () => {
-    await create(store.agents, 'a', { taskId: 't', tokenHash: 'hash' })
-    await create(store.agents, 'b', { taskId: 't' })
-    await create(store.agents, 'elsewhere', { taskId: 'u' })
+    await create(store, 'a', { taskId: 't', tokenHash: 'hash' })
+    await create(store, 'b', { taskId: 't' })
+    await create(store, 'elsewhere', { taskId: 'u' })
     const progress = { status: 'working', message: 'm', progress: 12.5, at }
     await store.tasks.keepProgress('a', { ...progress, progress: 1 })
     await store.tasks.keepProgress('a', progress)
@@ -74,7 +74,7 @@ export function taskCases(store: AgentsUnderTest): void {
 
   it('count: counts agents that have not ended', async () => {
     for (const id of ['a', 'b']) await createInScope(store, id, { taskId: 't' })
-    await create(store.agents, 'c', { taskId: 'u' })
+    await create(store, 'c', { taskId: 'u' })
     await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: ['b'] } }))
     expect(await store.tasks.count(['t', 'u', 'none'])).toEqual(
       new Map([
@@ -89,7 +89,7 @@ export function taskCases(store: AgentsUnderTest): void {
     await createInScope(store, 'without')
     expect(await store.tasks.tokenHolder('hash')).toBe('a')
     expect(await store.tasks.tokenHolder('')).toBeUndefined()
-    await expect(create(store.agents, 'b', { tokenHash: 'hash' })).rejects.toThrow()
+    await expect(create(store, 'b', { tokenHash: 'hash' })).rejects.toThrow()
     await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: [] } }))
     expect(await store.tasks.tokenHolder('hash')).toBeUndefined()
     // An ended agent that is stuck because it could not be deleted still counts as ended.

@@ -5,7 +5,7 @@ import type { Deployed } from '../../../src/tasks/types.ts'
 import { partsOf } from '../../support/engine-parts.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { hookOn } from '../../support/hooked.ts'
-import { openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
+import { listens, openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
 import { waitUntil } from '../../support/world.ts'
 
 /** A deployment creates one whole agent, or nothing. */
@@ -46,8 +46,7 @@ describe('deployed agent', () => {
   })
 
   it('reads the tool calls with its own ids when a server accepts them', async () => {
-    await using bench = await openTasks()
-    bench.tasks.callback = () => ({ url: 'http://127.0.0.1:4400', command: '/opt/ebb/bin/ebb' })
+    await using bench = await openTasks({ callback: listens })
     const task = await bench.create()
     const parent = await bench.deploy(task)
     const deployed = await bench.deploy(task, {
@@ -74,9 +73,8 @@ describe('deployed agent', () => {
     const folder = temporaryHome()
     writeFileSync(join(folder, 'gemini'), '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 })
     vi.stubEnv('PATH', `${folder}:${process.env.PATH}`)
-    await using bench = await openTasks()
+    await using bench = await openTasks({ callback: listens })
     vi.unstubAllEnvs()
-    bench.tasks.callback = () => ({ url: 'http://127.0.0.1:4400', command: '/opt/ebb/bin/ebb' })
     const { agent, workspace } = await bench.deploy(await bench.create(), { provider: 'gemini-cli' })
     expect(readFileSync(join(workspace, `agent_prompt_${agent.name}.txt`), 'utf8')).not.toContain('update_agent_progress')
   })

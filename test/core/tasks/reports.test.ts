@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Task } from '../../../src/core/model/task.ts'
-import type { Deployed } from '../../../src/tasks/types.ts'
+import type { Callback, Deployed } from '../../../src/tasks/types.ts'
 import { hookOn } from '../../support/hooked.ts'
 import { as, listens, openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
 
@@ -188,9 +188,8 @@ describe('last report of an agent', () => {
 describe('agent that sends no reports', () => {
   it('is marked as stuck and emitted as silent until it reports again', async () => {
     // The threshold is long enough to observe the agent between its report and its next silence.
-    await using bench = await openTasks({ flags: { stuckThreshold: '2s' } })
+    await using bench = await openTasks({ callback: listens, flags: { stuckThreshold: '2s' } })
     const task = await bench.create()
-    bench.tasks.callback = listens
     const first = Promise.withResolvers<unknown>()
     bench.control.events.on('silent', first.resolve)
     const deployed = await bench.deploy(task)
@@ -206,9 +205,8 @@ describe('agent that sends no reports', () => {
   })
 
   it('is ended with stuckAction end', async () => {
-    await using bench = await openTasks({ flags: { stuckThreshold: '50ms', stuckAction: 'end' } })
+    await using bench = await openTasks({ callback: listens, flags: { stuckThreshold: '50ms', stuckAction: 'end' } })
     const task = await bench.create()
-    bench.tasks.callback = listens
     const deployed = await bench.deploy(task)
     expect(await ended(bench, deployed)).toBe('failed')
     expect((await bench.control.agents.get(deployed.agent.id)).agent.error?.name).toBe('stuck')
@@ -216,7 +214,9 @@ describe('agent that sends no reports', () => {
   })
 
   it('does not count as silent when it cannot report', async () => {
-    await using bench = await openTasks({ flags: { stuckThreshold: '50ms', stuckAction: 'end' } })
+    let isListening = false
+    const callback = (): Callback | undefined => (isListening ? listens() : undefined)
+    await using bench = await openTasks({ callback, flags: { stuckThreshold: '50ms', stuckAction: 'end' } })
     const task = await bench.create()
     const later = [{ delay: 600_000, type: 'complete' as const, data: {} }]
     const mute = [
@@ -225,7 +225,7 @@ describe('agent that sends no reports', () => {
       // The second agent has a provider without MCP support.
       await bench.deploy(task, { prompt: 'synthetic', provider: 'synthetic', configuration: { schedule: later } }),
     ]
-    bench.tasks.callback = listens
+    isListening = true
     expect(await ended(bench, await bench.deploy(task, { prompt: 'it could' }))).toBe('failed')
     for (const { agent } of mute) expect(bench.control.agents.living.get(agent.id)?.status).toBe('running')
   })

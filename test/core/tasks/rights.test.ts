@@ -5,7 +5,7 @@ import { realClock } from '../../../src/host/clock.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/store.ts'
 import { Callers } from '../../../src/tasks/callers.ts'
 import type { Caller } from '../../../src/tasks/types.ts'
-import { as, openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
+import { as, listens, openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
 
 /** The rights of an agent's token: the agent's own work and nothing else. */
 
@@ -83,8 +83,7 @@ describe('rights of an agent', () => {
 
 describe('token of an agent', () => {
   it('identifies the agent until it ends, also after a restart', async () => {
-    await using bench = await openTasks()
-    bench.tasks.callback = () => ({ url: 'http://127.0.0.1:4400', command: '/opt/ebb/bin/ebb' })
+    await using bench = await openTasks({ callback: listens })
     const task = await bench.create()
     const { agent } = await bench.deploy(task)
     const config = JSON.parse(readFileSync(join(bench.supervisor.home.directory, 'run', `${agent.id}.mcp.json`), 'utf8'))

@@ -138,7 +138,7 @@ describe('tmux: a deployment that fails leaves nothing (G1)', () => {
   })
 
   it.each([
-    ['its row cannot be written', 'agents', 'create'],
+    ['its row and its intents cannot be written', 'ledger', 'intend'],
     ['its start cannot be written', 'agents', 'change'],
     ['the ledger cannot record that it is held', 'ledger', 'hold'],
   ])('when %s', async (_, port, method) => {

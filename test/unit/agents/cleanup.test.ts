@@ -169,22 +169,33 @@ describe('request', () => {
   })
 })
 
-test('recovery: ends an agent whose supervisor died after it wrote the row and before it wrote the scope', async () => {
-  const earlier = await begin()
-  earlier.life.faults.next('ledger.openScope', ['well', 'refused'])
-  earlier.life.faults.next('ledger.settle', ['slow'], 10_000)
-  // The rejection is ignored, because the supervisor dies during this launch.
-  earlier.control.agents.launch({ type: 'simulated', prompt: '', namespace: 'one', configuration: {} }).catch(() => {})
-  await run(simulation.clock.pause(100))
-  earlier.life.die()
-  const [row] = (await run(simulation.agents.list({}))).agents
-  expect(row).toMatchObject({ status: 'stopping' })
-
+test('status: a version query of this process that runs is no leftover, and one that could not be closed is (G11)', async () => {
   const { control, life } = await begin()
+  const probe = life.engine.openScope({ id: 'probe-1', kind: 'request' })
+  await run(life.engine.launch(probe, [thing('a', { hears: 'kill', times: 99 })]))
+  expect(await run(control.cleanup.status(undefined))).toMatchObject({ isClean: true, resources: {} })
+  await run(life.engine.close(probe.id, { trigger: 'completed', force: true }, { isPart: true }))
+  expect(await run(control.cleanup.status(undefined))).toMatchObject({ isClean: false, stuck: [expect.stringContaining('probe-1.1')] })
+})
+
+test('launch: one whose intents are refused leaves no row, because both are one transaction', async () => {
+  const { control, life } = await begin()
+  life.faults.next('ledger.intend', ['refused'])
+  await expect(run(control.agents.launch({ type: 'simulated', prompt: '', namespace: 'one', configuration: {} }))).rejects.toThrow()
+  const { agents } = simulation
+  expect([(await run(agents.list({}))).agents, await run(agents.totals(undefined, new Set()))]).toEqual([[], { agents: 0, messages: 0 }])
+})
+
+test('recovery: ends an agent with a row and without a scope, which an earlier version of Ebb has left', async () => {
+  const row = { id: 'left', type: 't', placement: 'process', namespace: 'one', prompt: '', configuration: {}, incarnation: 'dead' }
+  const left = simulation.agents.newAgent({ ...row, createdAt: simulation.clock.wall() }, { id: 'm', type: 'user', content: '' })
+  await run(simulation.store.open({ scopes: [], rows: [left] }))
+  const { control, life } = await begin()
+  simulation.vitality.set('dead', 'dead')
   await run(life.engine.recover())
-  expect((await run(control.agents.get(row?.id ?? ''))).agent).toMatchObject({ status: 'failed', error: { name: 'supervisor_lost' } })
-  expect(await run(control.agents.stop(row?.id ?? '', {}))).toMatchObject({ success: true, trigger: 'recovery' })
-  await run(control.agents.remove(row?.id ?? '', {}))
+  expect((await run(control.agents.get('left'))).agent).toMatchObject({ status: 'failed', error: { name: 'supervisor_lost' } })
+  expect(await run(control.agents.stop('left', {}))).toMatchObject({ success: true, trigger: 'recovery' })
+  await run(control.agents.remove('left', {}))
   expect((await run(control.agents.list({}))).agents).toEqual([])
 })
 
@@ -206,7 +217,8 @@ test('recovery: does not end an agent of a living supervisor that the ledger doe
   const { life, control } = await begin()
   simulation.vitality.set('newcomer', 'alive')
   const row = { id: 'theirs', type: 't', placement: 'process', namespace: 'one', prompt: '', configuration: {}, incarnation: 'newcomer' }
-  await run(simulation.agents.create({ ...row, createdAt: simulation.clock.wall() }, { id: 'm', type: 'user', content: '' }))
+  const theirs = simulation.agents.newAgent({ ...row, createdAt: simulation.clock.wall() }, { id: 'm', type: 'user', content: '' })
+  await run(simulation.store.open({ scopes: [], rows: [theirs] }))
   await run(life.engine.recover())
   expect((await run(control.agents.get('theirs'))).agent.status).toBe('initializing')
 })

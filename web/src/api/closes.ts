@@ -1,7 +1,8 @@
 import type { Trigger } from '../../../src/core/model/close-request.ts'
 import type { LadderStep } from '../../../src/core/model/ladder.ts'
 import type { ResourceProgress } from '../../../src/core/model/progress.ts'
-import { call, closeTimeoutMs } from './client.ts'
+import { fetchResources } from './calls.ts'
+import { ApiError, call, closeTimeoutMs, sentenceOf } from './client.ts'
 import { wasDeleted } from './deleted.ts'
 import type { Agent, AgentResource, Report } from './shapes.ts'
 
@@ -102,6 +103,8 @@ export interface NotReleased {
   readonly agent: Agent
   /** The agent's resources that are stuck or held back. */
   readonly left: readonly AgentResource[]
+  /** Why the resources could not be read, as a sentence. */
+  readonly problem?: string
 }
 
 /** The number of agents whose resources are fetched, at most. */
@@ -113,16 +116,17 @@ export async function fetchNotReleased(signal: Signal): Promise<readonly NotRele
   // One request at a time, so that an agent deleted meanwhile is skipped.
   for (const agent of agents) {
     if (wasDeleted(agent.id)) continue
-    // On failure the list is empty: the agent may have been deleted meanwhile. A stuck agent is still shown by its status.
-    const resources = await call<readonly AgentResource[]>('GET', `/agents/${encodeURIComponent(agent.id)}/resources`, { signal }).catch(
-      () => [],
-    )
-    found.push({
-      agent,
-      left: resources.filter(({ state, error }) => state === 'stuck' || (state === 'closing' && error !== undefined)),
-    })
+    try {
+      const resources = await fetchResources(agent.id, signal)
+      const left = resources.filter(({ state, error }) => state === 'stuck' || (state === 'closing' && error !== undefined))
+      if (left.length > 0 || agent.status === 'stuck') found.push({ agent, left })
+    } catch (error) {
+      if (signal?.aborted) throw error
+      // 404: the agent was deleted meanwhile. Any other failure says nothing about the agent's resources.
+      if (!(error instanceof ApiError && error.status === 404)) found.push({ agent, left: [], problem: sentenceOf(error) })
+    }
   }
-  return found.filter(({ agent, left }) => left.length > 0 || agent.status === 'stuck')
+  return found
 }
 
 export const runReaper = (dryRun: boolean): Promise<ReaperPass> =>

@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest'
-import { type Leaving, leave } from '../../../../src/cli/exit/leaving.ts'
+import { leave, leaveSignals } from '../../../../src/cli/exit/leaving.ts'
 import type { Control } from '../../../../src/control.ts'
 import type { CloseRequest } from '../../../../src/core/model/close-request.ts'
 import type { Report } from '../../../../src/core/model/report.ts'
@@ -40,7 +40,7 @@ it.each(parts)('exit of a server: stays within its time when the %s hangs', asyn
   const server = { close: () => ending('server') } as unknown as RunningServer
   const startedMs = clock.now()
   try {
-    expect(await clock.run(leave(supervisor, control, server, {} as Leaving))).toBe(isClosed ? 0 : 3)
+    expect(await clock.run(leave(supervisor, control, server, leaveSignals(['SIGINT', 'SIGTERM', 'SIGHUP'])))).toBe(isClosed ? 0 : 3)
   } finally {
     stderr.mockRestore()
   }

@@ -176,6 +176,23 @@ describe('recovery with releasesClaims', () => {
     expect([simulation.world.left(), await run(simulation.store.incarnations())]).toEqual([[], []])
   })
 
+  test('is not joined by a recovery that keeps its claims, which runs after it and keeps them', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a', { hears: 'kill', times: 99 })])
+    dead.die()
+    const life = simulation.live()
+    const { engine } = life
+    const recoveries = Promise.all([engine.recover({ releasesClaims: true }), engine.recover(), engine.recover()])
+    const [passing, keeping, joined] = await run(recoveries)
+    expect([passing, keeping]).toMatchObject([{ reports: [{ success: false }] }, { reports: [{ success: false }] }])
+    expect(joined).toBe(keeping)
+    expect(await run(simulation.store.incarnations())).toMatchObject([{ id: dead.id, claimedBy: life.id }])
+    expect(engine.owns('agent')).toBe(true)
+    simulation.world.heal('agent.1')
+    await pause(60_000)
+    await simulation.pass(life.reaper)
+  })
+
   test('gives back the claim when it could not read the ledger', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Report } from '../../../../src/core/model/report.ts'
+import type { Endings } from '../../../../src/core/ports/endings.ts'
 import type { Planned } from '../../../../src/core/ports/kind.ts'
 import { type Life, Simulation, thing, unlistedKind } from '../../../support/simulation.ts'
 
@@ -280,10 +281,11 @@ describe('close: a ledger that cannot be written', () => {
   })
 
   test('does not keep a scope open that was closed before its record was written', async () => {
-    life.faults.next('ledger.register', ['slow'], 1_000)
-    life.faults.next('ledger.openScope', ['slow'], 1_500)
-    life.engine.openScope({ id: 'agent', kind: 'agent' })
+    life.faults.next('ledger.open', ['slow'], 1_500)
+    const recorded = life.engine.record(life.engine.openScope({ id: 'agent', kind: 'agent' }))
+    await pause(10)
     await run(life.engine.close('agent', { trigger: 'terminated' }))
+    await run(recorded)
     await pause(5_000)
     expect(await simulation.openBooks()).toEqual(['scope host-life1 open'])
   })
@@ -301,6 +303,30 @@ describe('close: a ledger that cannot be written', () => {
     expect(simulation.world.releases).toEqual(['agent.1'])
     expect(await run(closed)).toMatchObject({ success: true })
   })
+})
+
+test('reports: an agent whose archive two overlapping closes could not remove counts as cleaned in neither, and never below zero', async () => {
+  const answer = Promise.withResolvers<void>()
+  const problem = { left: new Map([['agent', 'its archive is still there']]), messagesGone: 0 }
+  let clears = 0
+  const clear: Endings['clear'] = async (scopes) => {
+    if (!scopes.some(({ id }) => id === 'agent')) return { left: new Map(), messagesGone: 0 }
+    clears += 1
+    if (clears === 2) await answer.promise
+    return problem
+  }
+  const prepare: Endings['prepare'] = async () => ({ ended: [], messagesGoing: 0 })
+  life = simulation.live({ endings: { clear, prepare, settled: () => {}, exited: async () => {}, lost: async () => [] } })
+  life.engine.openScope({ id: 'request', kind: 'request' })
+  await agent([thing('a')], 'agent', 'request')
+  await agent([thing('slow', { hears: 'kill' })], 'neighbour', 'request')
+  const first = life.engine.close('agent', { trigger: 'deleted' })
+  const above = life.engine.close('request', { trigger: 'request-finished', graceMs: 2_000 })
+  expect(await run(first)).toMatchObject({ success: false, cleanedAgentsCount: 0 })
+  const second = life.engine.close('agent', { trigger: 'deleted' })
+  expect(await run(above)).toMatchObject({ success: false, cleanedAgentsCount: 0 })
+  answer.resolve()
+  expect(await run(second)).toMatchObject({ success: false, cleanedAgentsCount: 0 })
 })
 
 test('resources: a running close shows each resource in its current state', async () => {

@@ -1,4 +1,6 @@
+import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { nextTurn } from '../../../../src/core/ports/turn.ts'
 import { realEffects } from '../../../../src/host/effects.ts'
 import { FolderKind } from '../../../../src/kinds/file/folder.ts'
 import { DirectoryKind, FileKind } from '../../../../src/kinds/file/kind.ts'
@@ -42,11 +44,15 @@ describe('launch', () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     life.faults.next('ledger.intend', [fate])
     await expect(run(life.engine.launch(scope, [thing('a')]))).rejects.toThrow(/ledger.intend/)
-    expect([simulation.world.left(), await simulation.openBooks()]).toEqual([[], ['scope host-life1 open']])
+    const host = fate === 'lost' ? ['scope host-life1 open'] : []
+    expect([simulation.world.left(), await simulation.openBooks()]).toEqual([[], host])
+    await run(life.engine.launch(life.engine.openScope({ id: 'another', kind: 'agent' }), []))
+    expect(await simulation.openBooks()).toEqual(['scope host-life1 open', 'scope another open'])
   })
 
   test('creates nothing when the supervisor could not register, because no recovery would find it', async () => {
     life.faults.next('ledger.register', ['refused'])
+    await expect(run(life.engine.begin())).rejects.toThrow(/ledger.register/)
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     await expect(run(life.engine.launch(scope, [thing('a')]))).rejects.toThrow()
     expect([simulation.world.left(), simulation.world.lastSeen.size, await simulation.openBooks()]).toEqual([[], 0, []])
@@ -79,6 +85,79 @@ describe('launch', () => {
     expect(await run(life.engine.close('agent', { trigger: 'completed' }))).toMatchObject({
       resources: [{ name: 'agent.1', outcome: 'released' }],
     })
+  })
+})
+
+describe('openScope and launch', () => {
+  const pauses = {
+    nothing: () => undefined,
+    'a microtask': () => Promise.resolve(),
+    'a turn of the event loop': nextTurn,
+    'a second': () => run(simulation.clock.pause(1_000)),
+  }
+
+  test.each(Object.entries(pauses))('are one transaction with %s awaited between them', async (_name, between) => {
+    const transactions = vi.spyOn(DatabaseSync.prototype, 'exec')
+    const begun = (): number => transactions.mock.calls.filter(([sql]) => sql.startsWith('BEGIN')).length
+    let beforeCreation: number | undefined
+    vi.spyOn(simulation.store, 'hold').mockImplementationOnce(async () => {
+      beforeCreation = begun()
+    })
+    const namespace = life.engine.openScope({ id: 'namespace', kind: 'namespace' })
+    await between()
+    const request = life.engine.openScope({ id: 'request', kind: 'request', parentId: namespace.id })
+    await between()
+    const scope = life.engine.openScope({ id: 'agent', kind: 'agent', parentId: request.id })
+    await between()
+    await run(life.engine.launch(scope, [thing('a')]))
+    expect(beforeCreation).toBe(1)
+    transactions.mockRestore()
+    expect(await simulation.openBooks()).toEqual([
+      'agent.1 intended',
+      ...['host-life1', 'namespace', 'request', 'agent'].map((id) => `scope ${id} open`),
+    ])
+    await run(life.engine.close('namespace', { trigger: 'request-finished', force: true }))
+  })
+
+  test('a scope that nothing was launched into is in no ledger, and its close is clean', async () => {
+    life.engine.openScope({ id: 'request', kind: 'request' })
+    expect(await run(life.engine.close('request', { trigger: 'request-finished' }))).toMatchObject({ success: true, resources: [] })
+    expect([life.engine.owns('request'), await simulation.openBooks()]).toEqual([false, []])
+  })
+
+  test('launches at once bring the same new scope, and one that is refused does not take it from the others', async () => {
+    const request = life.engine.openScope({ id: 'request', kind: 'request' })
+    const scopes = ['a', 'b', 'c'].map((id) => life.engine.openScope({ id, kind: 'agent', parentId: request.id }))
+    life.faults.next('ledger.intend', ['refused', 'well', 'slow'], 1_000)
+    const launched = await run(Promise.allSettled(scopes.map((scope) => life.engine.launch(scope, [thing('it')]))))
+    expect(launched.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled'])
+    expect(simulation.world.left()).toEqual(['listed b.1', 'listed c.1'])
+    await run(life.engine.close('request', { trigger: 'request-finished' }))
+  })
+
+  test('a scope that closes between opening and launching accepts nothing, and nothing of it is written (G13)', async () => {
+    const request = life.engine.openScope({ id: 'request', kind: 'request' })
+    const scope = life.engine.openScope({ id: 'agent', kind: 'agent', parentId: request.id })
+    await nextTurn()
+    const closed = life.engine.close('request', { trigger: 'request-finished' })
+    await expect(run(life.engine.launch(scope, [thing('a')]))).rejects.toMatchObject({ code: 'scope_closed' })
+    expect(await run(closed)).toMatchObject({ success: true })
+    expect([simulation.world.left(), await simulation.openBooks()]).toEqual([[], []])
+  })
+
+  test('a parent that another process closes refuses in the transaction, which then has written nothing (G13)', async () => {
+    const request = life.engine.openScope({ id: 'request', kind: 'request' })
+    await run(life.engine.record(request))
+    await run(simulation.store.beginClose('request', { trigger: 'request-finished' }))
+    const row = { type: 't', placement: 'process', namespace: 'one', prompt: '', configuration: {}, incarnation: life.id }
+    const agent = simulation.agents.newAgent(
+      { ...row, id: 'agent', createdAt: simulation.clock.wall() },
+      { id: 'm', type: 'user', content: '' },
+    )
+    const scope = life.engine.openScope({ id: 'agent', kind: 'agent', parentId: request.id })
+    await expect(run(life.engine.launch(scope, [thing('a')], [agent]))).rejects.toMatchObject({ code: 'scope_closed' })
+    expect([simulation.world.left(), await simulation.openBooks()]).toEqual([[], ['scope host-life1 open', 'scope request closing']])
+    expect((await run(simulation.agents.list({}))).agents).toEqual([])
   })
 })
 

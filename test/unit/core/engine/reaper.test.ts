@@ -82,7 +82,7 @@ describe('reaper: an unrecorded thing', () => {
     for (const id of ['a.1', 'b.1', 'c.1']) stray(id)
     await simulation.pass(life.reaper)
     await pause(5_000)
-    life.faults.next('ledger.openScope', ['well', 'refused'])
+    life.faults.next('ledger.open', ['well', 'refused'])
     const pass = await simulation.pass(life.reaper)
     expect(pass).toMatchObject({
       released: [{ name: 'a.1' }, { name: 'c.1' }],

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { io } from 'socket.io-client'
 import { expect, it } from 'vitest'
 import { Events } from '../../../../src/agents/events.ts'
+import { Subscriptions } from '../../../../src/agents/subscriptions.ts'
 import type { Control } from '../../../../src/control.ts'
 import { EbbError } from '../../../../src/core/model/errors.ts'
 import type { AgentRecord } from '../../../../src/core/ports/agents.ts'
@@ -24,8 +25,8 @@ it('subscribe: an agent that is deleted during the lookup is refused, because it
     asked.resolve()
     return await answer.promise
   }
-  const cleanup = { subscriptions: (): readonly string[] => ['not asked'], dropSubscriptions: () => {} }
-  const control = { agents: { get }, store: { messages: async () => [] }, events, cleanup } as unknown as Control
+  const subscriptions = new Subscriptions()
+  const control = { agents: { get }, store: { messages: async () => [] }, events, subscriptions } as unknown as Control
   const http = createServer()
   const access = new Access({ host: '127.0.0.1', allowHosts: [], allowOrigins: [], token: undefined })
   const sockets = new SocketInterface(http, control, access)
@@ -41,7 +42,7 @@ it('subscribe: an agent that is deleted during the lookup is refused, because it
     events.emit('deleted', { agentId, namespace: 'default' })
     answer.resolve({ agent: { id: agentId, namespace: 'default', session: { messageCount: 1 } } } as AgentRecord)
     expect(await client.event('error')).toMatchObject({ event: 'subscribe', agentId, message: 'There is no such agent.' })
-    expect([cleanup.subscriptions(), client.of('subscribed')]).toEqual([[], []])
+    expect([subscriptions.names(undefined), client.of('subscribed')]).toEqual([[], []])
   } finally {
     client.socket.disconnect()
     await sockets.close()

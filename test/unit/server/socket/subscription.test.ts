@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { Socket } from 'socket.io'
 import { expect, it } from 'vitest'
+import { Subscriptions } from '../../../../src/agents/subscriptions.ts'
 import type { Message } from '../../../../src/core/model/message.ts'
 import { Outbox } from '../../../../src/server/socket/outbox.ts'
 import { Subscription } from '../../../../src/server/socket/subscription.ts'
@@ -60,7 +61,8 @@ async function quiet(): Promise<void> {
 }
 
 function subscribe(client: SlowClient, outbox: Outbox, readPage: ReturnType<typeof conversation>, since = 0): Subscription {
-  return new Subscription({ socket: client.socket, outbox, agent: { id: 'a', namespace: 'default' }, since, readPage })
+  const agent = { id: 'a', namespace: 'default' }
+  return new Subscription({ socket: client.socket, outbox, agent, since, readPage, subscriptions: new Subscriptions(), onDrop: () => {} })
 }
 
 function watched(): { readonly client: SlowClient; readonly outbox: Outbox } {
