@@ -144,10 +144,10 @@ describe('collector', () => {
   })
 })
 
-/** Calls the hook before link(2), the first half of a move. */
+/** Calls the hook before link(2) of a log, the first half of its move into the archive. */
 function onMove(hook: (from: string) => void): NonNullable<Composition['wrap']> {
   return hookOn('effects', (method, args) => {
-    if (method === 'link') hook(String(args[0]))
+    if (method === 'link' && String(args[0]).endsWith('.log')) hook(String(args[0]))
   })
 }
 

@@ -347,7 +347,8 @@ it('two clients with their own engines: the end of one does not end the agents o
     const { task_id } = await mcp.call('create_real_task', { description: 'A window' })
     await mcp.call('deploy_headless_agent', { task_id, agent_type: 'a', prompt: 'p', ...asCommand('exec sleep 1000') })
   }
-  expect(sleeping()).toBe(2)
+  // A deployment succeeds when the shell runs, which may be before it executes sleep(1).
+  await waitUntil(() => sleeping() === 2, 30_000, 'both agents sleep')
   await two.close()
   expect(sleeping()).toBe(1)
   expect((await one.call('get_cleanup_status')).runningProcesses).toBe(1)

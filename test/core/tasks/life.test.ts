@@ -122,12 +122,13 @@ describe('cleanup of an agent', () => {
   })
 
   it('fails while a log is not archived, or when a released log exists again', async () => {
-    let isBroken = true
+    let isBroken = false
     const wrap = hookOn('effects', (method, args) => {
       if (isBroken && /rename|copy|link|makeDirectory/.test(method) && args.some((arg) => String(arg).includes('/archive')))
         throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' })
     })
     await using bench = await openTasks({ wrap })
+    isBroken = true
     const task = await bench.create()
     const { agent } = await bench.deploy(task, { command: ['sh', '-c', 'echo hello; exec sleep 1000'] })
     await bench.control.waiting.forNews(bench.control.agents, agent.id, 1, 10_000)
