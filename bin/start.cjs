@@ -8,19 +8,21 @@ const ignored = Object.keys(signals).filter((signal) => !/^SIG(INT|QUIT)$/.test(
 const ends = /^SIG(HUP|TERM|USR1|USR2|ALRM|VTALRM|TSTP|TTIN|TTOU|XCPU|IO|PWR|STKFLT)$/
 for (const signal of ignored) if (ends.test(signal)) process.on(signal, () => {})
 
-// Node keeps the compiled code in a cache for the next start.
-const { existsSync } = require('node:fs')
-const { enableCompileCache } = require('node:module')
+const fs = require('node:fs')
+const Module = require('node:module')
 const { join } = require('node:path')
+
+if (words[0] === 'exec') expectLaunch()
 
 if (Number(process.versions.node.split('.')[0]) < 24) {
   const root = join(__dirname, '..')
-  const isCheckout = existsSync(join(root, 'package-lock.json'))
+  const isCheckout = fs.existsSync(join(root, 'package-lock.json'))
   const todo = isCheckout ? `run "npm ci" in ${root}` : 'install a newer one, or "npm install node@24" beside Ebb and start it by npx'
   console.error(`ebb: Node 24 or newer is needed, and this is ${process.version}; ${todo}, then try again.`)
   process.exit(125)
 }
-enableCompileCache(join(__dirname, '..', 'node_modules', '.cache', 'ebb'))
+// Node keeps the compiled code in a cache for the next start.
+Module.enableCompileCache(join(__dirname, '..', 'node_modules', '.cache', 'ebb'))
 
 // EBB_BESIDE holds, in hexadecimal, the variables that the shell of bin/ebb drops.
 const beside = process.env.EBB_BESIDE ?? ''
@@ -31,3 +33,15 @@ for (const entry of Buffer.from(beside, 'hex').toString().split('\0')) {
 
 if (which === 'src') import('../src/main.ts').then(({ runMain }) => runMain(words, { descriptors, ignored }))
 else require('../dist/main.cjs').runMain(words, { descriptors, ignored })
+
+/** Begins the kernel's wait before a move into a cgroup while the program is loaded. The write moves nothing (src/host/containment/cgroup-knock.ts). */
+function expectLaunch() {
+  try {
+    const [, own] = /^0::(.*)$/m.exec(fs.readFileSync('/proc/self/cgroup', 'latin1'))
+    const [, mount] = /^\S+ \S+ \S+ \/ (\S+) .* - cgroup2 /m.exec(fs.readFileSync('/proc/self/mountinfo', 'latin1'))
+    const threads = fs.openSync(`${mount}${own}/cgroup.threads`, 'r+')
+    fs.write(threads, `${process.pid}`, () => fs.close(threads, () => {}))
+  } catch {
+    // Without this write the launch is only slower.
+  }
+}
