@@ -18,13 +18,17 @@ async function bundle() {
   const earlier = existsSync(join(root, 'dist')) ? readdirSync(join(root, 'dist')).filter((name) => !name.startsWith('web')) : []
   for (const name of earlier) rmSync(join(root, 'dist', name), { recursive: true, force: true })
   // Each program gets its own bundle. A common build would split the shared code into many small files, and both programs would have to load them.
-  for (const [name, file] of Object.entries(inputs)) await bundleOne(name, file)
-  writeFileSync(join(root, 'dist', 'fresh.sh'), freshness())
+  const bundled = new Set()
+  for (const [name, file] of Object.entries(inputs)) for (const path of await bundleOne(name, file)) bundled.add(path)
+  writeFileSync(join(root, 'dist', 'fresh.sh'), freshness([...bundled]))
 }
 
-/** A script for bin/start.sh that sets `ebb_from` to `dist`, or to `src` if a source is newer. A new file needs no check, because a changed file imports it. */
-function freshness() {
-  const names = sources().map((path) => `'${relative(root, path)}'`)
+/**
+ * A script for bin/start.sh that sets `ebb_from` to `dist`, or to `src` if a source in a bundle is newer. A file that is in no bundle needs no
+ * check, because a changed file imports it before it matters.
+ */
+function freshness(bundled) {
+  const names = bundled.map((path) => `'${relative(root, path)}'`)
   const loop = `for ebb_file in ${names.join(' ')}; do [ "$ebb_root/$ebb_file" -nt "$ebb_root/dist/main.cjs" ] && ebb_from=src && break; done`
   return `ebb_from=dist\n${loop}\n`
 }
@@ -34,6 +38,7 @@ function sources() {
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
 }
 
+/** Writes one bundle, and returns the paths of its sources. */
 async function bundleOne(name, file) {
   const { rolldown } = await import('rolldown')
   const build = await rolldown({
@@ -58,10 +63,12 @@ async function bundleOne(name, file) {
     entryFileNames: '[name].cjs',
     chunkFileNames: (chunk) => (chunk.name === name ? '[name].cjs' : '[name]-[hash].cjs'),
   })
+  const sourcesRead = (await build.watchFiles).filter((path) => path.startsWith(join(root, 'src/')))
   await build.close()
   // bin/start.cjs reads this file as ASCII.
   const main = output.find(({ fileName }) => fileName === 'main.cjs')
   if (main && !/^[\0-\x7f]*$/.test(main.code)) throw new Error('main.cjs contains a character outside of ASCII')
+  return sourcesRead
 }
 
 /** Compiles file by file, so that relative paths, such as that of bin/ebb, are the same from lib/ and src/. `npm run check` checks the types. */
