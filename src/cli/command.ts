@@ -58,6 +58,8 @@ export interface Inherited {
   readonly descriptors: readonly number[]
   /** Signals that were ignored at the start, by nohup or a shell. Ebb and the command keep ignoring them. */
   readonly ignored: readonly NodeJS.Signals[]
+  /** Keeps the code that this run has compiled for the next start (bin/start.cjs). Undefined when it is kept already. */
+  readonly keepCode?: () => void
 }
 
 export interface InstalledProgram {

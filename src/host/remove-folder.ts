@@ -2,6 +2,7 @@ import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { EbbError, errno } from '../core/model/errors.ts'
 import { nextTurn } from '../core/ports/turn.ts'
+import { monotonicMs } from './clock.ts'
 import { inFolder, mountAt, refused } from './path.ts'
 
 /**
@@ -48,7 +49,7 @@ class Removal {
   readonly #root: string
   #device = 0
   #moved = 0
-  #turnBegan = performance.now()
+  #turnBegan = monotonicMs()
   /** The first failure. The removal continues with the other entries, and then throws this error. */
   #problem: Error | undefined
 
@@ -126,9 +127,9 @@ class Removal {
   }
 
   async #yieldTurn(): Promise<void> {
-    if (performance.now() - this.#turnBegan < turnMs) return
+    if (monotonicMs() - this.#turnBegan < turnMs) return
     await nextTurn()
-    this.#turnBegan = performance.now()
+    this.#turnBegan = monotonicMs()
   }
 
   /**

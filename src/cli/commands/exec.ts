@@ -44,6 +44,7 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
   failSafe.disarm()
   const reportTo = config.report ?? (args.switches.has('json') ? '-' : undefined)
   if (reportTo !== undefined) writeReport(reportTo, outcome.report)
+  wiring.inherited.keepCode?.()
   return exitCode(outcome)
 }
 

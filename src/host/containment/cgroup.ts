@@ -7,6 +7,7 @@ import type { Child, Effects } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
 import type { Ctx, Found, Owner } from '../../core/ports/kind.ts'
 import type { Limits, TreeMember, TreePlace, TreeSpec } from '../../core/ports/process.ts'
+import { monotonicMs } from '../clock.ts'
 import type { ProcessEntry, ProcessTable } from '../processes/process-table.ts'
 import { type CgroupMount, findCgroup2, findRoots, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
 import { killCgroup, trySignal } from './cgroup-kill.ts'
@@ -178,10 +179,10 @@ export class CgroupContainment implements Containment {
     for (const signal of signals) {
       // The process at the gate gets the signal first. Processes that it has forked by then are in the list that is read next.
       if (atTheGate) signalEntry(this.#deps, atTheGate, signal)
-      const readMs = performance.now()
+      const readMs = monotonicMs()
       for (const pid of members(tree.place)) {
         if (pid === atTheGate?.pid) continue
-        if (performance.now() - readMs < freshMs || isMember(pid, inside)) trySignal(this.#deps.effects, pid, signal)
+        if (monotonicMs() - readMs < freshMs || isMember(pid, inside)) trySignal(this.#deps.effects, pid, signal)
         if (signal === signals[0]) pids.add(pid)
       }
     }

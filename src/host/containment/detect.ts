@@ -73,13 +73,16 @@ const subreaperRemedy = 'Install the optional dependency: npm install koffi.'
 
 /** The requested containment, or the strongest available one for `auto`. */
 export function chooseContainment(wanted: 'auto' | ContainmentName, { all, availabilityOf }: Containments): Containment {
+  let unavailable: Availability | undefined
   // `scan` is always available.
-  const name = wanted === 'auto' ? (containmentNames.find((candidate) => availabilityOf(candidate).available) ?? 'scan') : wanted
-  const found = all.get(name)
-  const why = availabilityOf(name)
-  if (found && why.available) return found
+  for (const name of wanted === 'auto' ? containmentNames : [wanted]) {
+    const found = all.get(name)
+    const availability = availabilityOf(name)
+    if (found && availability.available) return found
+    unavailable = availability
+  }
   throw new EbbError(
     'containment_unavailable',
-    `The containment ${wanted} is not available: ${why.reason ?? 'unknown'}. ${why.remedy ?? ''}`.trim(),
+    `The containment ${wanted} is not available: ${unavailable?.reason ?? 'unknown'}. ${unavailable?.remedy ?? ''}`.trim(),
   )
 }

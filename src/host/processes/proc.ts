@@ -1,7 +1,8 @@
-import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
 import { errno } from '../../core/model/errors.ts'
 import { environmentTagName } from '../../core/model/identity.ts'
 import { nextTurn } from '../../core/ports/turn.ts'
+import { monotonicMs } from '../clock.ts'
 import { findCgroup2, members } from '../containment/cgroup-files.ts'
 import { rlimitTagIn } from '../containment/rlimit-tag.ts'
 import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.ts'
@@ -96,7 +97,7 @@ function readEnviron(pid: number): Buffer | undefined | typeof between {
   const stat = read(`/proc/${pid}/stat`)
   if (!stat) return undefined
   const field = fieldsOf(stat.toString('latin1'))
-  if ((Number(field[6]) & kernelThread) !== 0) return undefined
+  if (isKernelThread(field)) return undefined
   if (hasMemory(field)) return isUnfinished(field) ? between : lateEnviron(pid, field)
   // A process without memory is about to be a zombie. When only its main thread has ended, another thread still shows the environment.
   const thread = otherThread(pid)
@@ -142,8 +143,10 @@ function isUnfinished(field: readonly string[]): boolean {
 
 let showsStartCode: boolean | undefined
 
-/** The flag PF_KTHREAD of kernel threads, which have no environment. A third of all processes are kernel threads. */
-const kernelThread = 0x00200000
+/** Whether a process has the flag PF_KTHREAD of kernel threads, which have no environment. */
+function isKernelThread(field: readonly string[]): boolean {
+  return (Number(field[6]) & 0x00200000) !== 0
+}
 
 /** The value of `EBB_SCOPE` in the environment of a process. */
 function readEnvironmentTags(pid: number): string | undefined | typeof between {
@@ -189,9 +192,9 @@ class ScannedEntry implements ProcessEntry {
 
   get environmentTags(): string | undefined {
     if (this.#environmentTags !== null) return this.#environmentTags
-    const untilMs = performance.now() + lateWaitMs
+    const untilMs = monotonicMs() + lateWaitMs
     let environmentTags = readEnvironmentTags(this.pid)
-    while (environmentTags === between && performance.now() < untilMs) environmentTags = readEnvironmentTags(this.pid)
+    while (environmentTags === between && monotonicMs() < untilMs) environmentTags = readEnvironmentTags(this.pid)
     this.#environmentTags = environmentTags === between ? undefined : environmentTags
     return this.#environmentTags
   }
@@ -212,6 +215,24 @@ function readRlimitTag(pid: number): string | undefined {
 function pids(): readonly number[] {
   const all = readdirSync('/proc').map(Number).filter(Number.isInteger)
   return all.length < manyProcesses || !hasZombies(all) ? all : withoutZombies(all)
+}
+
+/**
+ * The kernel's threads. They carry no tag, and they are a third to a half of all processes: to read a file of each one takes half of the
+ * time of a scan. All are children of kthreadd, which has pid 2 outside of pid namespaces. A program that the kernel starts is a child of
+ * kthreadd, too, but it has an executable. Empty where the kernel does not list children (CONFIG_PROC_CHILDREN).
+ */
+export function kernelThreads(): ReadonlySet<number> {
+  const stat = read('/proc/2/stat')
+  if (!stat || !isKernelThread(fieldsOf(stat.toString('latin1')))) return new Set()
+  const children = (read('/proc/2/task/2/children')?.toString('latin1') ?? '').split(' ').map(Number)
+  return new Set(children.filter((pid) => pid > 0 && !existsSync(`/proc/${pid}/exe`)))
+}
+
+function pidsWithoutKernelThreads(): readonly number[] {
+  const all = pids()
+  const threads = kernelThreads()
+  return all.filter((pid) => !threads.has(pid))
 }
 
 /** With at least this many processes, it saves time to leave out zombies before their files are opened. */
@@ -294,6 +315,7 @@ function unmarked(pid: number): ProcessEntry | undefined {
 }
 
 interface Reader<T> {
+  readonly pids: () => readonly number[]
   readonly read: (pid: number) => T | undefined | typeof between
   /** Reads a process that is still between two programs when the wait is over. */
   readonly readHung: (pid: number) => T | undefined
@@ -302,8 +324,8 @@ interface Reader<T> {
 /** Reads every process. Reads those between two programs again until they have finished. Yields where other work may run. */
 function* scan<T>(reader: Reader<T>): Generator<undefined, readonly T[]> {
   const found: T[] = []
-  const untilMs = performance.now() + scanWaitMs
-  let left = pids()
+  const untilMs = monotonicMs() + scanWaitMs
+  let left = reader.pids()
   do {
     const again: number[] = []
     for (const [index, pid] of left.entries()) {
@@ -314,7 +336,7 @@ function* scan<T>(reader: Reader<T>): Generator<undefined, readonly T[]> {
     }
     left = again
     if (left.length > 0) yield
-  } while (left.length > 0 && performance.now() < untilMs)
+  } while (left.length > 0 && monotonicMs() < untilMs)
   return [...found, ...left.flatMap((pid) => reader.readHung(pid) ?? [])]
 }
 
@@ -349,11 +371,15 @@ function sharedScan<T>(reader: Reader<T>): () => Promise<readonly T[]> {
   }
 }
 
-const markedReader: Reader<MarkedProcess> = { read: marked, readHung: (pid) => markedBy(pid, undefined) }
+const markedReader: Reader<MarkedProcess> = {
+  pids: pidsWithoutKernelThreads,
+  read: marked,
+  readHung: (pid) => markedBy(pid, undefined),
+}
 
 export const procTable: ProcessTable = {
   find: living,
-  snapshot: sharedScan({ read: scanned, readHung: unmarked }),
+  snapshot: sharedScan({ pids, read: scanned, readHung: unmarked }),
   marked: sharedScan(markedReader),
   markedNow: () => withoutYielding(scan(markedReader)),
 }

@@ -1,10 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
-import { parseStat, procTable } from '../../../../src/host/processes/proc.ts'
+import { kernelThreads, parseStat, procTable } from '../../../../src/host/processes/proc.ts'
 import { fixture } from '../../../support/fixtures.ts'
+import { nodeProgram } from '../../../support/home.ts'
+import { NamespaceShell } from '../../../support/namespace-shell.ts'
+import { needs } from '../../../support/real.ts'
 import { processes, waitUntil } from '../../../support/world.ts'
 
 /** proc_pid_stat(5): fields 3 to 52 follow the command. */
@@ -127,11 +131,10 @@ describe('procTable', () => {
     const program = fixture('unmaps-its-environment')
     const child = spawn('/bin/sh', ['-c', 'ulimit -m 4503599627370497; exec "$0"', program], { env: { EBB_SCOPE: 'a-tag' } })
     // The clock stands still, so code that waits for a deadline never reaches it, and gets the error after 20 s.
-    const realNow = performance.now.bind(performance)
-    const beganMs = realNow()
-    const clock = vi.spyOn(performance, 'now').mockImplementation(() => {
-      if (realNow() - beganMs > 20_000) throw new Error('The scan waits for a deadline.')
-      return 0
+    const beganMs = performance.now()
+    const clock = vi.spyOn(process.hrtime, 'bigint').mockImplementation(() => {
+      if (performance.now() - beganMs > 20_000) throw new Error('The scan waits for a deadline.')
+      return 0n
     })
     try {
       await once(child.stdout, 'data')
@@ -144,5 +147,35 @@ describe('procTable', () => {
       child.kill('SIGKILL')
       await once(child, 'exit')
     }
+  })
+})
+
+describe('kernelThreads', () => {
+  const isKernelThread = (pid: number): boolean => (Number(fieldsAfterCommand(pid)[6]) & 0x00200000) !== 0
+  const fieldsAfterCommand = (pid: number): readonly string[] => {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    return text.slice(text.lastIndexOf(')') + 2).split(' ')
+  }
+
+  it('contains only processes with the flag of kernel threads', () => {
+    const threads = [...kernelThreads()].filter((pid) => existsSync(`/proc/${pid}`))
+    expect(threads.filter((pid) => !isKernelThread(pid))).toEqual([])
+  })
+})
+
+describe('kernelThreads in a pid namespace', () => {
+  needs('root', 'unshare')
+
+  it('contains no child of pid 2, which is an ordinary process there', async () => {
+    await using shell = new NamespaceShell({})
+    // A child without an executable: it has ended, and its parent does not wait for it.
+    expect(await shell.run('sh -c "true & exec sleep 1000" >/dev/null & echo $!')).toBe('2')
+    const hasEnded = '[ -n "$child" ] && grep -qs "^State:.Z" "/proc/$child/status"'
+    const child = await shell.run(`until read -r child </proc/2/task/2/children; ${hasEnded}; do :; done; echo $child`)
+    const module = join(import.meta.dirname, '../../../../src/host/processes/proc.ts')
+    const script = `import('${module}').then(({ kernelThreads, readEntry }) => console.log(readEntry(${child}), kernelThreads()))`
+    const answer = await shell.run(`${nodeProgram} --disable-warning=ExperimentalWarning -e "${script}"`)
+    expect(answer).toMatch(/ppid: 2,/)
+    expect(answer).toMatch(/Set\(0\) \{\}$/)
   })
 })
