@@ -79,7 +79,6 @@ function runWithCode(file) {
   }
   const main = new Module(file, module)
   main.filename = file
-  main.paths = Module._nodeModulePaths(dirname(file))
   require.cache[file] = main // The other files of the bundle require this one.
   script.runInThisContext().call(main.exports, main.exports, Module.createRequire(file), main, file, dirname(file))
   main.loaded = true
