@@ -7,7 +7,7 @@ import { listAll } from './sweep.ts'
 export async function observeSystem(parts: EngineParts, sources: StatusSources): Promise<SystemObservation> {
   const contents = await parts.ledger.contents(undefined, 'open')
   const recorded = new Set(contents.resources.map((resource) => resource.id))
-  // The two listings run in parallel, because a service on another host may answer slowly, or not at all.
+  // Resources and processes are listed in parallel, because a service on another host may answer slowly, or not at all.
   const [listed, running] = await Promise.all([
     listAll(parts, { installation: parts.host.installation }, undefined),
     sources.runningProcesses(),

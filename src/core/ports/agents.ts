@@ -7,7 +7,7 @@ import type { PreparedRow } from './prepared-row.ts'
 /** Storage of agents, their messages, and the requests and tasks that own them. */
 
 export interface NewAgent {
-  /** Also the id of the agent's scope. */
+  /** The id of the agent, which is also the id of its scope. */
   readonly id: string
   readonly name?: string
   readonly type: string

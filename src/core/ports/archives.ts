@@ -1,11 +1,11 @@
 /** The archived logs of agents: the ledger names them, and the file system is checked for them. */
 
 export interface ArchivedFile {
-  /** `stdout`, `stderr`, `progress`, `findings`. */
+  /** The stream that the log holds: `stdout`, `stderr`, `progress` or `findings`. */
   readonly stream: string
-  /** Absolute path, with the extension of its compression. */
+  /** The absolute path of the archive, with the extension of its compression. */
   readonly path: string
-  /** Size on the disk. */
+  /** The size of the archive on the disk. */
   readonly bytes: number
   readonly isCompressed: boolean
 }
