@@ -75,7 +75,8 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     runDirectory: home.run,
     tempDirectory: tmpdir,
     now: () => Date.parse(clock.wall()),
-    // The subreaper process is no ancestor of what a daemon starts. The fallback scan contains that instead.
+    // A process that a daemon starts, such as the tmux server, is no descendant of a subreaper process. The fallback scan contains it
+    // instead.
     daemonContainment: containment.name === 'subreaper' ? containments.fallbackScan : containment,
     keepsSessions: composition.keepsSessions ?? false,
   }
@@ -111,7 +112,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   // The sentinel starts while the database opens. The engine waits for it and gets the error.
   if (isWatched) sentinel.ready().catch(() => {})
   const opened = await openSqliteStore({ file: config.store ?? home.database, clock }).catch((error: unknown): Promise<Store> => {
-    sentinel.dismiss() // Nothing exists yet. A recovery by the sentinel would fail on the same database.
+    sentinel.dismiss() // Nothing was created yet, and a recovery by the sentinel would fail on the same database.
     throw error
   })
   const ledger = wrap('ledger', opened.ledger)

@@ -33,7 +33,7 @@ function after(ms: number, ctx: Ctx): Promise<void> {
   })
 }
 
-/** Settles at the next notification of the file, or after `lazyCheckMs`, because notifications can be lost. */
+/** Settles at the next notification of `cgroup.events`, or after `lazyCheckMs`, because notifications can be lost. */
 async function changeOf(file: string, ctx: Ctx): Promise<void> {
   const notified = Promise.withResolvers<void>()
   let watcher: ReturnType<typeof watch> | undefined

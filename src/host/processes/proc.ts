@@ -363,7 +363,7 @@ function sharedScan<T>(reader: Reader<T>): () => Promise<readonly T[]> {
     next ??= current.then(() => {
       next = undefined
       const started = inTurns(scan(reader))
-      // `current` only orders the scans; the callers get the rejection from `started`.
+      // The promise `current` only orders the scans, so it ignores their errors. The callers get the error from `started`.
       current = started.catch(() => {})
       return started
     })

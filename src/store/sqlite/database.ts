@@ -38,7 +38,7 @@ export class Database {
   /** Like `write`, and with `reachesDisk` a second promise: the caller continues after the commit, and waits for the disk later. */
   writeAhead<T>(run: () => T, when: { readonly survives: Survives; readonly reachesDisk: boolean }): WrittenAhead<T> {
     const disk = when.reachesDisk ? Promise.withResolvers<void>() : undefined
-    // A caller that got an error of the commit never looks at this promise.
+    // A caller whose commit failed never awaits the promise for the disk, so the error of that promise is ignored.
     disk?.promise.catch(() => {})
     const committed = this.#commits.write(run, () => when.survives, disk)
     return { committed, onDisk: disk?.promise ?? Promise.resolve() }

@@ -108,8 +108,8 @@ export class GroupCommit {
       this.#db.exec('RELEASE one')
       return { write, isWritten: true, settle: () => write.resolve(value) }
     } catch (error) {
-      // These errors fail the whole batch. A full or broken disk may have ended the transaction, and the caller retries when the database
-      // is locked. Later writes of the batch may depend on one that a read-only database refused.
+      // Three kinds of error fail the whole batch. A full or broken disk may have ended the transaction. When the database is locked, the
+      // caller retries the batch. When it is read-only, later writes of the batch may depend on the refused one.
       if (!this.#db.isTransaction || isBusy(error) || isReadOnly(error)) throw error
       this.#db.exec('ROLLBACK TO one; RELEASE one')
       return { write, isWritten: false, settle: () => write.reject(explain(error)) }
