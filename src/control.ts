@@ -48,7 +48,7 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
   readonly retention: RetentionRules
   readonly taskStore: TaskStore
   readonly taskLimits: TaskLimits
-  /** Called at each deployment into a task. Undefined while no server accepts calls of agents. */
+  /** How an agent of a task calls this server; asked at each deployment into a task. Undefined while no server accepts calls of agents. */
   readonly callback: () => Callback | undefined
   readonly readLog: ReadLog
   /** Throws when no workspace can be created in a folder. The error has the reason. */

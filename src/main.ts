@@ -61,7 +61,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     fallbackScan: containments.fallbackScan,
     logDirectory: home.logs,
     runDirectory: home.run,
-    // A recovery reads the logs of agents whose supervisor died to their end.
+    // When a supervisor has died, the recovery reads the logs of its agents to the end.
     readToEnd: async (complete) => await (await import('./wiring.ts')).readToEnd(wiring, control, complete),
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })
@@ -205,7 +205,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
       if (!agentPrograms.has(name)) return {}
       const { installed } = await import('./providers/all.ts')
       const hasTempFolder = isWritable(tmpdir())
-      // Ebb does not refuse a program that also runs without a temp folder of its own.
+      // A missing temp folder is only a warning, because an agent program also runs without a temp folder of its own.
       if (!hasTempFolder) log.warn(`${name} gets no temp folder of its own, because ${tmpdir()} cannot be written; set TMPDIR.`)
       return { hasTempFolder, leaves: installed.find((provider) => provider.program === name)?.leaves?.(env) ?? [] }
     },

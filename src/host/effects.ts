@@ -14,7 +14,7 @@ const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_APPEND, O_NON
 /** The value of open(2)'s O_TMPFILE, which Node does not export. */
 const O_TMPFILE = 0o20200000
 
-/** Opened with the first signal to a pidfd. Only the doctor sends such signals. */
+/** System calls on pidfds, loaded with the first signal to a pidfd. Only the doctor sends such signals. */
 let kernel: Kernel | undefined
 
 /** Effects on the real system. Calls on kernel files are synchronous: they take microseconds and must work in an exit handler. */
@@ -160,7 +160,7 @@ async function makePipe(path: string): Promise<void> {
   if (code !== 0) throw new Error(`The pipe ${path} could not be made (mkfifo exited with code ${code}).`)
 }
 
-/** The first line on any of the streams. A program that fails may write its error to the other stream. */
+/** The first line on any of a child's streams. A program that fails may write its error to the other stream. */
 function firstLine(...streams: readonly (NodeJS.ReadableStream | null)[]): Promise<string | undefined> {
   return new Promise((resolve) => {
     const open = new Set(streams.filter((stream) => stream !== null))

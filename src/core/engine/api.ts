@@ -11,8 +11,8 @@ import type { TreeMember } from '../ports/process.ts'
 import type { Progress, Track, Undertaking } from './progress.ts'
 
 /**
- * The public API of the engine. The rest of the program uses the engine through this page alone: it opens scopes, launches into
- * them, and closes them. `createEngine` in `engine.ts` makes one.
+ * The public API of the engine. The rest of the program uses the engine through this file alone: it opens scopes, launches into them, and
+ * closes them. `createEngine` in `engine.ts` makes an engine.
  */
 export interface Engine {
   /** The scope above all others of this process. */
@@ -77,7 +77,7 @@ export interface Engine {
    * process does not know.
    */
   observe(resource: Intent, timeoutMs: number): Promise<Presence | undefined>
-  /** Counts what exists, by observing the system and not only the ledger. */
+  /** Counts the resources, processes and agents that exist, by observing the system and not only the ledger. */
   look(sources: StatusSources): Promise<SystemObservation>
   /** Other supervisors of this home that are not proven dead. */
   otherIncarnations(): Promise<ReadonlySet<string>>
@@ -280,7 +280,7 @@ export interface EngineEventMap {
   report: [report: Report, namespace: string | undefined, id: string]
   /** A close that has a report of its own has begun. */
   'close-started': [progress: Progress, about: Undertaking]
-  /** A resource of a running close that has a report of its own has moved to another state. */
+  /** In a running close that has a report of its own, a resource has moved to another state. */
   'close-moved': [progress: Progress, track: Track]
   /** A close is over, and nothing more is emitted about it. */
   'close-over': [progress: Progress]

@@ -144,7 +144,7 @@ function outlivesUs({ registry }: EngineParts, scope: OwnedScope): boolean {
   return registry.tree(scope.id).some(isKept)
 }
 
-/** Tracks every open resource from the start, so that observers see what is waiting. */
+/** Makes the progress of a close. It tracks every open resource from the start, so that observers see what is waiting. */
 function progressOf(
   parts: EngineParts,
   scope: OwnedScope,

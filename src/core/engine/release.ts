@@ -160,7 +160,7 @@ async function takeStep(job: Job, step: LadderStep, budgetMs: () => number, step
   return seen.is === 'present' && problem !== undefined ? { ...seen, problem } : seen
 }
 
-/** Waits for the event until the budget is used up. A stronger request may shorten the budget at any time (G6). */
+/** Waits until the resource has ended or the budget is used up. A stronger request may shorten the budget at any time (G6). */
 async function waitFor(job: Job, untilMs: () => number, ended: Promise<void>): Promise<void> {
   ended.catch(noop) // When the time is up, nothing awaits `ended`, so its error is ignored. The observation that follows decides.
   for (;;) {
@@ -303,7 +303,7 @@ async function meetOnce(job: Job, obligation: string): Promise<string | undefine
       const met = await within(clock, budgetMs, Promise.race([work, changed]))
       if (met.timedOut) return `${obligation} of ${entry.name} ${notInTime}`
       if (met.value !== 'changed') return undefined
-      // A deletion that has joined keeps no logs, so it does not wait for the archive (G6).
+      // A request to delete may have joined the close. It keeps no logs, so the archive is no longer owed and not awaited (G6).
       if (!owed(entry, operation).includes(obligation)) return undefined
     }
   } catch (error) {

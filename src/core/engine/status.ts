@@ -14,7 +14,7 @@ export async function observeSystem(parts: EngineParts, sources: StatusSources):
   ])
   const inSystem = ({ resourceId, incarnation }: { resourceId: string; incarnation: string }): Seen => {
     const scopeId = scopeOfResource(resourceId)
-    // A scope that was opened after the ledger was read is in the registry.
+    // The registry is asked, too, because it has scopes that were opened after the ledger was read.
     return { scopeId, incarnation, isRecorded: recorded.has(resourceId) || parts.registry.find(scopeId) !== undefined }
   }
   const inLedger = ({ scopeId, incarnation }: { scopeId: string; incarnation: string }): Seen => ({

@@ -84,7 +84,7 @@ export interface AgentFilter {
   readonly statuses?: readonly AgentStatus[]
   readonly requestId?: string
   readonly taskId?: string
-  /** Leaves out agents of these incarnations, because other processes own them. */
+  /** The list leaves out agents of the given incarnations, because other processes own them. */
   readonly exceptIncarnations?: ReadonlySet<string>
   readonly limit?: number
   /** The `nextCursor` of an earlier page. */

@@ -28,9 +28,9 @@ export interface Archives {
 export interface LogQuery {
   readonly path: string
   readonly archive: string
-  /** Only lines after this position, in bytes of the uncompressed log. It is the `next` of an earlier answer. */
+  /** The position after which lines are returned, in bytes of the uncompressed log. It is the `next` of an earlier answer. */
   readonly since?: number
-  /** Only this many lines, from the end. */
+  /** The number of lines to return from the end of the log. */
   readonly tail?: number
   readonly maxLines: number
   readonly maxBytes: number

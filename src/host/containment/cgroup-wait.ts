@@ -21,7 +21,7 @@ export async function untilEmpty(directory: string, ctx: Ctx, onCheck: () => voi
   }
 }
 
-/** The pause before the next eager check. */
+/** The pause before the next eager check of a cgroup. */
 export function nextCheck(ctx: Ctx): Promise<void> {
   return after(eagerCheckMs, ctx)
 }

@@ -121,7 +121,7 @@ export class SubreaperContainment implements Containment {
     }
   }
 
-  /** A command that a subreaper process started remains its descendant. */
+  /** Always true: a command that a subreaper process started remains its descendant. */
   holds(): boolean {
     return true
   }

@@ -169,7 +169,7 @@ export class ProcessTreeKind implements LabelledKind<typeof processTreeKind, Tre
     const containment = this.#containment(tree)
     if (step === 'polite') return this.#signalMain(tree)
     if (step === 'terminate') {
-      // SIGTERM stays pending on a stopped process until it is continued.
+      // SIGCONT follows SIGTERM, because SIGTERM stays pending on a stopped process until it is continued.
       await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
       return {}
     }

@@ -11,7 +11,7 @@ interface Write {
   readonly run: () => unknown
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
-  /** Settled by the sync that follows the commit, for a writer that continues before. */
+  /** A promise that the sync after the commit settles, for a writer that continues before the sync. */
   readonly disk: PromiseWithResolvers<void> | undefined
 }
 
@@ -21,7 +21,7 @@ interface Answer {
   readonly settle: () => void
 }
 
-/** What waits for a sync to the disk. */
+/** An answer to a writer that waits for a sync to the disk. */
 interface Lasting {
   readonly settle: () => void
   readonly reject: (error: unknown) => void
