@@ -26,8 +26,8 @@ export interface Engine {
   openScope(scope: ScopeOptions): ScopeView
   /**
    * Creates what the plan lists, or nothing: a launch that fails closes its scope with `launch-rollback`. Returns the scope's handles. One
-   * transaction, with at most one sync to the disk, writes the intents, the rows, and every scope on the path that the ledger does not have yet, however long ago that
-   * scope was opened.
+   * transaction, with at most one sync to the disk, writes the intents, the rows, and every scope on the path that the ledger does not have
+   * yet, however long ago that scope was opened.
    */
   launch(scope: ScopeView, plan: readonly Planned[], rows?: readonly PreparedRow[]): Promise<Handles>
   /** Writes a scope into the ledger without a launch, with rows and with the scopes above it, in one transaction. */
