@@ -48,10 +48,10 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
   readonly retention: RetentionRules
   readonly taskStore: TaskStore
   readonly taskLimits: TaskLimits
-  /** Called at each deployment into a task. Undefined while no server accepts calls of agents. */
+  /** How an agent of a task calls this server; asked at each deployment into a task. Undefined while no server accepts calls of agents. */
   readonly callback: () => Callback | undefined
   readonly readLog: ReadLog
-  /** Throws the reason when no workspace can be created in this folder. */
+  /** Throws when no workspace can be created in a folder. The error has the reason. */
   readonly requireFolder: (path: string) => void
   /** The labels of all kinds that this version knows, configured or not. */
   readonly kindLabels: KindLabels
@@ -190,7 +190,7 @@ export class Control {
       what === 'bytes'
         ? `The agent wrote more to one output stream than its own limits.logBytes, or else --limit-log (${caps.logBytes} bytes), allows, and was ended.`
         : `The agent wrote more than ${caps.messages} messages, the limit of --limit-messages, and was ended.`
-    // The agent gets no grace, because it would use that time to fill the disk.
+    // An agent that exceeded an output limit gets no grace, because it would use that time to fill the disk.
     this.agents.living.get(agentId)?.violates({ name: 'output_limit', message }, 0)
   }
 

@@ -61,7 +61,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     fallbackScan: containments.fallbackScan,
     logDirectory: home.logs,
     runDirectory: home.run,
-    // A recovery reads the logs of agents whose supervisor died to their end.
+    // When a supervisor has died, the recovery reads the logs of its agents to the end.
     readToEnd: async (complete) => await (await import('./wiring.ts')).readToEnd(wiring, control, complete),
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })
@@ -75,7 +75,8 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     runDirectory: home.run,
     tempDirectory: tmpdir,
     now: () => Date.parse(clock.wall()),
-    // The subreaper process is no ancestor of what a daemon starts. The fallback scan contains that instead.
+    // A process that a daemon starts, such as the tmux server, is no descendant of a subreaper process. The fallback scan contains it
+    // instead.
     daemonContainment: containment.name === 'subreaper' ? containments.fallbackScan : containment,
     keepsSessions: composition.keepsSessions ?? false,
   }
@@ -111,7 +112,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   // The sentinel starts while the database opens. The engine waits for it and gets the error.
   if (isWatched) sentinel.ready().catch(() => {})
   const opened = await openSqliteStore({ file: config.store ?? home.database, clock }).catch((error: unknown): Promise<Store> => {
-    sentinel.dismiss() // Nothing exists yet. A recovery by the sentinel would fail on the same database.
+    sentinel.dismiss() // Nothing was created yet, and a recovery by the sentinel would fail on the same database.
     throw error
   })
   const ledger = wrap('ledger', opened.ledger)
@@ -204,7 +205,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
       if (!agentPrograms.has(name)) return {}
       const { installed } = await import('./providers/all.ts')
       const hasTempFolder = isWritable(tmpdir())
-      // Ebb does not refuse a program that also runs without a temp folder of its own.
+      // A missing temp folder is only a warning, because an agent program also runs without a temp folder of its own.
       if (!hasTempFolder) log.warn(`${name} gets no temp folder of its own, because ${tmpdir()} cannot be written; set TMPDIR.`)
       return { hasTempFolder, leaves: installed.find((provider) => provider.program === name)?.leaves?.(env) ?? [] }
     },

@@ -85,7 +85,10 @@ function plain(value: unknown, name: string): string {
 
 const keyOf = (written: string): string => written.replaceAll(/\.([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
-/** Finds the map that a key is in: `archive.byAgentType.reviewer` is the path `reviewer` in `archiveByAgentType`. */
+/**
+ * Finds the setting of the shape `map` that a key is an entry of: `archive.byAgentType.reviewer` is the entry `reviewer` of the setting
+ * `archiveByAgentType`.
+ */
 function inMap(name: string): { readonly key: OptionKey; readonly path: readonly string[] } | undefined {
   const parts = name.split('.')
   for (let length = 1; length <= parts.length; length++) {

@@ -25,7 +25,7 @@ export function removeLostDrafts(file: string, effects: Effects): void {
   }
 }
 
-/** Runs `act`, and ignores the expected errors. */
+/** Runs an operation and ignores the expected errors, which are given by errno name. */
 export function unless(expected: readonly string[], act: () => void): void {
   try {
     act()
@@ -38,7 +38,7 @@ function draftOf(file: string, pid: number): string {
   return `${file}.${pid}`
 }
 
-/** False only when no process that this one can see has the pid. */
+/** False only when no process that this process can see has the pid. */
 function mayLive(pid: number): boolean {
   try {
     return process.kill(pid, 0)

@@ -92,8 +92,8 @@ function installationOf(directory: string, newId: NewId, effects: Effects): stri
     effects.rename(draft, file)
     return fresh.id
   }
-  // Two first starts may run at once: link(2) fails for one of them with EEXIST, and that one takes the other's id. A process in another pid
-  // namespace may have removed this draft as a lost one; then it has the id.
+  // Two first starts may run at once. Then link(2) fails with EEXIST for the second one, which takes the id of the first one. A process in
+  // another pid namespace may have removed this draft, because it took the writer for dead. Then that process stores an id of its own.
   unless(['EEXIST', 'ENOENT'], () => effects.link(draft, file))
   unless(['ENOENT'], () => effects.unlink(draft))
   const winner = readInstallation(file)

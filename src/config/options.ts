@@ -140,7 +140,7 @@ export const options = {
 /** The options of all placements. Every command that launches agents, or finds or ends their resources, takes them. */
 export const placementKeys = Object.keys(placementOptions) as (keyof typeof placementOptions)[]
 
-/** How a person leaves the terminal of an agent. */
+/** How a person detaches from the terminal of an agent, as a text for the help of commands. */
 export { detachHelp }
 
 export type Options = typeof options

@@ -36,7 +36,7 @@ export function storeOfServer(home: string): string | undefined {
   return typeof store === 'string' && existsSync(store) ? store : undefined
 }
 
-/** Removes the file only if this process wrote it: a later server may have replaced it. */
+/** Removes the server file only if this process wrote it: a later server may have replaced it. */
 export function removeServerFile(home: string, effects: Effects): void {
   if (readServerFile(home)?.pid !== process.pid) return
   unless(['ENOENT'], () => effects.unlink(fileIn(home)))

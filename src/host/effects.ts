@@ -14,7 +14,7 @@ const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_APPEND, O_NON
 /** The value of open(2)'s O_TMPFILE, which Node does not export. */
 const O_TMPFILE = 0o20200000
 
-/** Opened with the first signal to a pidfd. Only the doctor sends such signals. */
+/** System calls on pidfds, loaded with the first signal to a pidfd. Only the doctor sends such signals. */
 let kernel: Kernel | undefined
 
 /** Effects on the real system. Calls on kernel files are synchronous: they take microseconds and must work in an exit handler. */
@@ -48,7 +48,7 @@ export const realEffects: Effects = {
   openText: (directory, text) =>
     withFile(directory, O_TMPFILE | O_RDWR, 0o600, (fd) => {
       fs.writeFileSync(fd, text)
-      // The file is opened a second time, to read from the start and without the right to write.
+      // The unnamed file is opened a second time, to read from the start and without the right to write.
       return fs.openSync(`/proc/self/fd/${fd}`, O_RDONLY)
     }),
   spawn,
@@ -89,7 +89,7 @@ function append(path: string, text: string | Uint8Array, mode: number): void {
     try {
       fs.writeFileSync(fd, text)
     } catch (error) {
-      // The part that was written is cut off. Otherwise the next line would be appended to half a line.
+      // When an append fails, the part that was written is cut off. Otherwise the next line would be appended to half a line.
       fs.ftruncateSync(fd, stat.size)
       throw error
     }
@@ -121,8 +121,8 @@ function spawnNow(command: Command): Promise<Child> {
     })
     // The error handler is attached first: without a free descriptor Node returns a child without streams, and emits the error later.
     child.once('error', reject)
-    // The promise waits for `exit` and not for `close`. `close` waits for every process that holds the pipes, and a daemon may hold them
-    // forever.
+    // The exit of a child is taken from the event `exit` and not from `close`. The event `close` waits for every process that holds the
+    // pipes, and a daemon may hold them forever.
     const exit = new Promise<Exit>((settle) => child.once('exit', (code, signal) => settle({ code, signal })))
     // The process may be gone before the write to its standard input. Its exit reports that, so the error of the stream is ignored.
     child.stdin?.on('error', () => {})
@@ -160,7 +160,7 @@ async function makePipe(path: string): Promise<void> {
   if (code !== 0) throw new Error(`The pipe ${path} could not be made (mkfifo exited with code ${code}).`)
 }
 
-/** The first line on any of the streams. A program that fails may write its error to the other stream. */
+/** The first line on any of a child's streams. A program that fails may write its error to the other stream. */
 function firstLine(...streams: readonly (NodeJS.ReadableStream | null)[]): Promise<string | undefined> {
   return new Promise((resolve) => {
     const open = new Set(streams.filter((stream) => stream !== null))

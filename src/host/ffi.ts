@@ -39,7 +39,7 @@ type Syscall = (number: number, first: number, second: number, third: number, fo
 
 export function openKernel(): Kernel {
   const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
-  // `null` means this process, which has the C library loaded already, under whatever file name.
+  // `koffi.load(null)` means this process, which has the C library loaded already, under whatever file name.
   const libc = koffi.load(null)
   const prctl: Syscall = libc.func('int prctl(int, long, long, long, long)')
   const fcntl: (fd: number, command: number, flags: number) => number = libc.func('int fcntl(int, int, int)')

@@ -8,7 +8,7 @@ import type { Effects } from '../core/ports/effects.ts'
 
 export interface Confined {
   readonly workspace: string
-  /** Relative to the workspace. */
+  /** The path of the file or directory, relative to the workspace. */
   readonly path: string
 }
 
@@ -118,7 +118,7 @@ function mountPoints(): readonly string[] {
       .map((line) => line.split(' ')[4] ?? '')
       .map((point) => point.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8))))
   } catch (error) {
-    // Other errors, such as no free descriptor, are thrown: nothing may be removed before the mounts are known (G10).
+    // An error other than ENOENT, such as no free descriptor, is thrown: nothing may be removed before the mounts are known (G10).
     if (errno(error) === 'ENOENT') return []
     throw error
   }

@@ -100,7 +100,7 @@ class Removal {
         permitted(from, () => fs.renameSync(from, inFolder(top, name)))
         return name
       } catch (error) {
-        // The name is taken by a file or by a folder that is not empty: try the next name.
+        // The new name is taken by a file or by a folder that is not empty: try the next name.
         if (errno(error) !== 'ENOTDIR' && errno(error) !== 'ENOTEMPTY' && errno(error) !== 'EEXIST') throw error
       }
     }
@@ -112,7 +112,7 @@ class Removal {
     try {
       const unlinks: Promise<void>[] = []
       for (let entry = entries.readSync(); entry; entry = entries.readSync()) {
-        // The encoding makes the name a Buffer; Node's types declare that for readdir only.
+        // With the encoding `buffer` the name of an entry is a Buffer. Node's types declare that for readdir only, not for opendir.
         const name = entry.name as unknown as Buffer
         const path = join(shown, String(name))
         if (entry.isDirectory()) await this.#recordingFailure(path, async () => onFolder(name))
@@ -167,7 +167,7 @@ function unlink(path: Buffer): Promise<void> {
   return new Promise((resolve, reject) => fs.unlink(path, (error) => (error ? reject(error) : resolve())))
 }
 
-/** Runs `act`. When a folder of this user refuses access, changes its mode and tries again. */
+/** Runs a call on a path. When a folder of this user refuses access, changes its mode and runs the call again. */
 function permitted<T>(path: string | Buffer, act: () => T): T {
   try {
     return act()

@@ -133,7 +133,7 @@ export class PipeSentinel implements Sentinel {
     if (failures === 1) onLost(reason)
     const pause = new AbortController()
     this.#pause = pause
-    // `every` has an unreferenced timer, `after` has not: this wait must not keep the process alive.
+    // The wait for the next sentinel must not keep the process alive. The timer of `every` is unreferenced, that of `after` is not.
     clock.every(Math.min(longestPauseMs, firstPauseMs * 2 ** (failures - 1)), pause.signal, () => {
       pause.abort()
       this.#restart()
@@ -142,7 +142,7 @@ export class PipeSentinel implements Sentinel {
 
   #restart(): void {
     this.#starting = this.#start()
-    // `#lost` handles the failure and schedules the next attempt; callers of `ready` get the rejection itself.
+    // A failed start of a sentinel is handled by `#lost`, which schedules the next attempt. Callers of `ready` get the error itself.
     this.#starting.catch(() => {})
   }
 

@@ -56,7 +56,7 @@ async function writeAll(target: FileHandle, bytes: Buffer): Promise<void> {
 }
 
 export async function compress(from: string, to: string): Promise<void> {
-  // These modules are loaded here, because `ebb exec` never compresses and must start fast.
+  // The modules for compression are loaded here, because `ebb exec` never compresses and must start fast.
   const [{ createZstdCompress }, { pipeline }] = await Promise.all([import('node:zlib'), import('node:stream/promises')])
   await remake(from, to, async (source, target) => {
     const out = async (pieces: AsyncIterable<Buffer>): Promise<void> => {

@@ -11,8 +11,8 @@ import type { TreeMember } from '../ports/process.ts'
 import type { Progress, Track, Undertaking } from './progress.ts'
 
 /**
- * The public API of the engine. The rest of the program uses the engine through this page alone: it opens scopes, launches into
- * them, and closes them. `createEngine` in `engine.ts` makes one.
+ * The public API of the engine. The rest of the program uses the engine through this file alone: it opens scopes, launches into them, and
+ * closes them. `createEngine` in `engine.ts` makes an engine.
  */
 export interface Engine {
   /** The scope above all others of this process. */
@@ -26,14 +26,14 @@ export interface Engine {
   openScope(scope: ScopeOptions): ScopeView
   /**
    * Creates what the plan lists, or nothing: a launch that fails closes its scope with `launch-rollback`. Returns the scope's handles. One
-   * transaction, with at most one sync to the disk, writes the intents, the rows, and every scope on the path that the ledger does not have yet, however long ago that
-   * scope was opened.
+   * transaction, with at most one sync to the disk, writes the intents, the rows, and every scope on the path that the ledger does not have
+   * yet, however long ago that scope was opened.
    */
   launch(scope: ScopeView, plan: readonly Planned[], rows?: readonly PreparedRow[]): Promise<Handles>
   /** Writes a scope into the ledger without a launch, with rows and with the scopes above it, in one transaction. */
   record(scope: ScopeView, rows?: readonly PreparedRow[]): Promise<void>
 
-  /** The only way to end anything. Closing a scope that is closing joins the running close (G6). */
+  /** Closes a scope. Nothing else ends a resource. Closing a scope that is closing joins the running close (G6). */
   close(scopeId: string, request: CloseRequest, options?: CloseOptions): Promise<Report>
   /** Runs several closes as one, such as a reset: they are watched together, and reported under one id. */
   combine(about: CombinedClose, work: (whole: Progress) => Promise<Report>): Promise<Combined>
@@ -77,7 +77,7 @@ export interface Engine {
    * process does not know.
    */
   observe(resource: Intent, timeoutMs: number): Promise<Presence | undefined>
-  /** Counts what exists, by observing the system and not only the ledger. */
+  /** Counts the resources, processes and agents that exist, by observing the system and not only the ledger. */
   look(sources: StatusSources): Promise<SystemObservation>
   /** Other supervisors of this home that are not proven dead. */
   otherIncarnations(): Promise<ReadonlySet<string>>
@@ -97,7 +97,7 @@ export interface Engine {
 export type Role = { readonly role: 'command' } | { readonly role: 'server'; readonly address: string }
 
 export type ScopeOptions = Omit<NewScope, 'incarnation' | 'parentId'> & {
-  /** Default: the host scope. */
+  /** The id of the scope above this one. Default: the host scope. */
   readonly parentId?: string
   readonly label?: string
 }
@@ -140,7 +140,7 @@ export type CombinedClose = Omit<Undertaking, 'startedAt' | 'startedMs'>
 
 export interface Combined {
   readonly report: Report
-  /** Settles when the audit trail has the report, or could not take it. */
+  /** Settles when the report is stored in the audit trail, or could not be stored. */
   readonly stored: Promise<void>
 }
 
@@ -157,7 +157,7 @@ export interface RecoverOptions {
   readonly releasesClaims?: boolean
 }
 
-/** How long a caller waits for another process, such as a sentinel, that is recovering what the call is about. */
+/** How long a caller of `recover` waits for another process, such as a sentinel, that is recovering the same supervisors. */
 export const othersRecoveryMs = 10_000
 
 export interface Recovery {
@@ -201,9 +201,9 @@ export interface ReaperSettings {
 }
 
 export interface ReapRequest {
-  /** True observes the system and changes nothing. */
+  /** True: the reaper pass observes the system and changes nothing. */
   readonly dryRun: boolean
-  /** True reports resources that are in no ledger and not on this host, but does not end them. */
+  /** True: the reaper pass reports resources that are in no ledger and not on this host, but does not end them. */
   readonly sparesRemote?: boolean
 }
 
@@ -212,7 +212,9 @@ export interface Orphan {
   readonly name: string
   readonly why: 'held-back' | 'leak' | 'unrecorded' | 'dead-incarnation' | 'unknown-incarnation'
   readonly detail: string
-  /** Set when the resource is not on this host and the request did not ask to end such resources. */
+  /**
+   * True for a resource that the reaper found and left alone: it is not on this host, and the request did not ask to end such resources.
+   */
   readonly isSpared?: true
 }
 
@@ -251,14 +253,15 @@ export interface Seen {
 export interface StatusSources {
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
   /**
-   * Called once, with everything that was seen. Returns a filter for what the status is about. Without it, the status is about everything.
+   * Called once, with everything that was seen. Returns the filter that selects what the status is about. Without this function the status
+   * is about everything.
    */
   readonly ours?: (seen: readonly Seen[]) => Promise<(one: Seen) => boolean>
   /** True when the status is about a part of the system, such as a namespace. */
   readonly isPart?: boolean
   /** Counts the rows of agents and messages. */
   readonly rows?: () => Promise<Totals>
-  /** Stuck agents by id, with what is left of each that is no resource. */
+  /** The stuck agents by id, each with a list of what is left of it besides its resources. */
   readonly stuckAgents?: () => Promise<ReadonlyMap<string, readonly string[]>>
   readonly activeSubscriptions?: () => number
 }
@@ -277,7 +280,7 @@ export interface EngineEventMap {
   report: [report: Report, namespace: string | undefined, id: string]
   /** A close that has a report of its own has begun. */
   'close-started': [progress: Progress, about: Undertaking]
-  /** A resource of a running close that has a report of its own has moved to another state. */
+  /** In a running close that has a report of its own, a resource has moved to another state. */
   'close-moved': [progress: Progress, track: Track]
   /** A close is over, and nothing more is emitted about it. */
   'close-over': [progress: Progress]

@@ -36,7 +36,7 @@ export function close(parts: EngineParts, scopeId: string, closeRequest: CloseRe
   const running = parts.operations.get(scopeId)
   if (running) {
     if (running.join(closeRequest)) {
-      record(parts, scopeId, running).catch(noop) // `running.isRecorded()` reports a failed write.
+      record(parts, scopeId, running).catch(noop) // A failed write of the request is reported by `running.isRecorded()`.
       for (const member of parts.registry.tree(scopeId)) {
         member.closeRequest = renew(member.closeRequest, running.closeRequest)
         if (member.id !== scopeId) joinBelow(parts.operations.get(member.id), closeRequest, running)
@@ -67,8 +67,8 @@ function record(parts: EngineParts, scopeId: string, operation: CloseOperation):
 }
 
 /**
- * False when no resource of the scope has obligations, because then the scope has no logs and no archive. True for a scope that another
- * process opened: its resources are not known here.
+ * Whether the scope may have logs or an archive. It has none when no resource of it has obligations. The resources of a scope that another
+ * process opened are not known here, so such a scope may have logs.
  */
 function mayHaveLogs(parts: EngineParts, scope: OwnedScope): boolean {
   return scope.incarnation !== parts.host.incarnationId || [...scope.entries.values()].some(({ kind }) => kind.obligations !== undefined)
@@ -92,7 +92,8 @@ interface Above {
 function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest, place: Place, above: Above): Promise<Report> {
   const request = renew(withoutDeadline(scope.closeRequest), closeRequest)
   const operation = new CloseOperation(parts.clock, request, parts.newId(), (begun) => {
-    // The operation is entered before its progress is emitted, so that a listener that closes the scope joins this close.
+    // The operation is entered in the table of running closes before its progress is emitted, so that a listener that closes the scope
+    // joins this close.
     parts.operations.set(scope.id, begun)
     return progressOf(parts, scope, begun, place)
   })
@@ -143,7 +144,7 @@ function outlivesUs({ registry }: EngineParts, scope: OwnedScope): boolean {
   return registry.tree(scope.id).some(isKept)
 }
 
-/** Tracks every open resource from the start, so that observers see what is waiting. */
+/** Makes the progress of a close. It tracks every open resource from the start, so that observers see what is waiting. */
 function progressOf(
   parts: EngineParts,
   scope: OwnedScope,
@@ -289,8 +290,8 @@ async function idsWithoutRecord(parts: EngineParts, ended: readonly EndedScope[]
 }
 
 /**
- * Makes the reports of a scope, and of all scopes above it up to `top`, no success, because something of the scope is left. The scope may
- * be marked by two closes that overlap, such as a close of its own and one of a scope above, but it was counted as cleaned only once.
+ * Marks the reports of a scope, and of all scopes above it up to `top`, as unsuccessful, because something of the scope is left. Two closes
+ * that overlap may mark the same scope, such as its own close and that of a scope above. But the scope was counted as cleaned only once.
  */
 function markUnclean(parts: EngineParts, top: OwnedScope, id: string, problem: string): void {
   const counted = parts.registry.find(id)?.report?.cleanedAgentsCount ?? 0

@@ -20,7 +20,7 @@ import type { Reaper } from './reap.ts'
 import { recover } from './recover.ts'
 import { type OwnedScope, ScopeRegistry } from './scope-registry.ts'
 
-/** Makes the engine of one supervisor: scopes in a tree, and the same few calls for every flow. */
+/** Makes the engine of one supervisor: a tree of scopes, and the calls that open them, launch into them and close them. */
 export function createEngine(deps: EngineDeps): api.Engine {
   return new SupervisorEngine(deps)
 }
@@ -47,7 +47,7 @@ export class SupervisorEngine implements api.Engine {
   begin(role: api.Role = { role: 'command' }): Promise<void> {
     const registration = this.#register(role)
     registration.recorded ??= this.#recordHost(registration)
-    registration.recorded.catch(noop) // The caller of `begin` gets the error, and so does every launch.
+    registration.recorded.catch(noop) // An error of the registration is thrown to the caller of `begin` and to every launch.
     return registration.recorded
   }
 
@@ -118,7 +118,7 @@ export class SupervisorEngine implements api.Engine {
     if (registry.find(id)) return
     const scope = { id, kind: 'agent' as const, parentId, incarnation: host.incarnationId }
     const reopened = this.#recordIfOurs(parentId).then(() => ledger.reopen(scope, request))
-    // The close that follows waits for this write, whether or not the write succeeds.
+    // The next close of the scope waits for the write that reopens it, whether or not that write succeeds.
     registry.add(scope, { isRecorded: true, recording: Promise.allSettled([reopened]) }, 'closing', request)
   }
 
@@ -179,7 +179,7 @@ export class SupervisorEngine implements api.Engine {
     if (!outermost || !innermost) throw new Error('An adoption needs a scope.')
     await this.#recordIfOurs(outermost.parentId)
     await ledger.inherit(scopes, host.incarnationId)
-    // The new parent may have begun to close while the ledger was written (G13).
+    // The new parent of the adopted scopes may have begun to close while the ledger was written (G13).
     const parent = registry.find(innermost.parentId) ?? registry.find(outermost.parentId)
     if (parent?.state !== 'open') throw scopeClosed(parent?.id ?? outermost.parentId)
     const adopted = scopes.filter(({ id }) => !registry.find(id)).map((scope) => ({ ...scope, incarnation: host.incarnationId }))
@@ -210,7 +210,7 @@ export class SupervisorEngine implements api.Engine {
   }
 
   async reap(request: api.ReapRequest): Promise<api.ReaperPass> {
-    // Loaded on first use: `ebb exec` has no reaper, and every module costs it start-up time.
+    // The reaper is loaded on first use: `ebb exec` has no reaper, and every module costs it start-up time.
     this.#reaper ??= import('./reap.ts').then(({ Reaper: Pass }) => new Pass(this.parts))
     return await (await this.#reaper).pass(request)
   }
@@ -303,7 +303,7 @@ export class SupervisorEngine implements api.Engine {
     const reports = await Promise.all(others.map(({ id }) => this.close(id, request)))
     const [first = alreadyClean(this.parts, this.hostScopeId, request), ...rest] = reports
     const report = rest.reduce(together, { ...first, scope: { kind: 'host', id: this.hostScopeId } })
-    // The close of a kept agent that ended by itself may still run.
+    // A kept agent may have ended by itself, and the close of its scope may still run.
     if (report.success && (await this.#closesSucceed())) this.#dismiss()
     return report
   }

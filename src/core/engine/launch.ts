@@ -64,8 +64,8 @@ async function createAll(parts: EngineParts, scope: OwnedScope, { entries, rows 
     isAsked = true
     return parts.ledger.intend(scope.id, intents, survives, opening)
   }).catch((error: unknown) => {
-    // A refusal proves that the intents were not written, so their resources are dropped. After any other error the intents may have been
-    // written, because the answer may be lost. The close then observes the resources.
+    // A refusal by the ledger proves that the intents were not written, so their resources are dropped. After any other error the intents
+    // may have been written, because the answer may be lost. The close then observes the resources.
     if (!isAsked || isRefusal(error)) for (const { entry } of entries) scope.entries.delete(entry.intent.id)
     throw error
   })

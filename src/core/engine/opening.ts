@@ -28,7 +28,7 @@ export async function writeOpening<T>(
 ): Promise<T> {
   await registration.watched
   await registration.recorded
-  // Nothing is awaited between this check and the write. A close that begins later finds the write, and waits for it.
+  // Nothing is awaited between the check of the scope's state and the write. A close that begins later finds the write, and waits for it.
   if (scope.state !== 'open') throw scopeClosed(scope.id)
   const path = pathOf(parts, scope).filter(({ isRecorded }) => !isRecorded)
   const isRegistered = !path.some(({ kind }) => kind === 'host')

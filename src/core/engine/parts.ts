@@ -27,7 +27,7 @@ export interface EngineParts extends Omit<EngineDeps, 'endings' | 'adopter'> {
   readonly registry: ScopeRegistry
   readonly operations: Map<string, CloseOperation>
   readonly events: EngineEvents
-  /** The recovery that runs now or waits for the running one, and the adopter until this process leaves. */
+  /** The recovery that runs now, or waits until another one has ended; and the adopter, until this process begins to leave. */
   readonly running: { recovery?: { readonly result: Promise<Recovery>; readonly releasesClaims: boolean }; adopter?: Adopter }
 }
 

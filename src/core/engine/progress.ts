@@ -19,7 +19,7 @@ export interface Undertaking {
   readonly namespace?: string
 }
 
-/** Notified about closes while they run. */
+/** A listener that is notified about closes while they run. */
 export interface ProgressListener {
   started(progress: Progress, about: Undertaking): void
   moved(progress: Progress, track: Track): void
@@ -27,7 +27,7 @@ export interface ProgressListener {
 }
 
 export class Progress {
-  /** Undefined for a part of a larger close, which has no report of its own. */
+  /** What the close is about. Undefined for a part of a larger close, because such a part has no report of its own. */
   readonly about: Undertaking | undefined
   readonly #listener: ProgressListener | undefined
   readonly #tracks = new Map<string, Track>()

@@ -16,14 +16,14 @@ export async function within<T>(clock: Clock, ms: number, work: Promise<T>): Pro
   try {
     return await Promise.race([work.then((value) => ({ timedOut: false, value }) as const), timeout])
   } finally {
-    // An explicit reason is cheaper than Node's default, which is an error with a stack trace.
+    // An explicit abort reason is cheaper than Node's default, which is an error with a stack trace.
     timer.abort(noLongerNeeded)
   }
 }
 
 /** Waits `ms` between two attempts, or less when `wake` settles first. Use it only between retries. */
 export async function pause(clock: Clock, ms: number, wake: Promise<unknown>): Promise<void> {
-  await within(clock, ms, wake.then(noop, noop)) // The result of `wake` does not matter.
+  await within(clock, ms, wake.then(noop, noop)) // `wake` only ends the pause. Its value or error is ignored.
 }
 
 /** The wait before retry n. It doubles from 4 ms, so that a brief obstacle costs little and a lasting one is not polled constantly. */

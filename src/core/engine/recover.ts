@@ -23,8 +23,8 @@ export function recover(parts: EngineParts, { waitMs = 0, releasesClaims = false
 async function recoverPatiently(parts: EngineParts, releasesClaims: boolean, waitMs: number): Promise<Recovery> {
   const untilMs = parts.clock.now() + waitMs
   let recovery = await recoverOnce(parts, releasesClaims)
-  // The loop tests what this process could not claim, not whether another process holds a claim now, because that process may have finished
-  // meanwhile.
+  // The loop tests which supervisors this process could not claim. It does not test whether another process holds a claim now, because that
+  // process may have finished meanwhile.
   while (recovery.elsewhere.length > 0 && parts.clock.now() < untilMs) {
     await waitForClaims(parts, recovery.elsewhere, untilMs)
     recovery = together(recovery, await recoverOnce(parts, releasesClaims))
@@ -79,7 +79,7 @@ async function recoverAll(parts: EngineParts, releasesClaims: boolean): Promise<
       errors.push(...recovered.unsupported.map(needsSettings))
     } catch (error) {
       errors.push(`Incarnation ${record.id} could not be recovered: ${sentence(error)}`)
-      // If the write fails, the claim ends with this process.
+      // When the claim cannot be given back, it ends with this process.
       if (releasesClaims) await parts.ledger.unclaim(record.id, parts.host.incarnationId).catch(noop)
     }
   }

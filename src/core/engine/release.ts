@@ -122,7 +122,7 @@ async function climb(job: Job, steps: StepTaken[]): Promise<Presence> {
   for (let attempt = 1; ; attempt++) {
     const end = await takeStep(job, 'kill', () => killPatienceMs * 2 ** (attempt - 1), steps)
     if (end.is !== 'present') return end
-    // The last attempt may have had no time to fail, so the reason of an earlier one is kept.
+    // The last kill may have had no time to fail, so the error of an earlier kill is kept.
     problem = end.problem ?? problem
     if (remainingMs(job) === 0) return problem === undefined ? end : { is: 'present', detail: problem }
     await pause(job.clock, Math.min(backoffMs(attempt), remainingMs(job)), job.operation.changed)
@@ -160,9 +160,9 @@ async function takeStep(job: Job, step: LadderStep, budgetMs: () => number, step
   return seen.is === 'present' && problem !== undefined ? { ...seen, problem } : seen
 }
 
-/** Waits for the event until the budget is used up. A stronger request may shorten the budget at any time (G6). */
+/** Waits until the resource has ended or the budget is used up. A stronger request may shorten the budget at any time (G6). */
 async function waitFor(job: Job, untilMs: () => number, ended: Promise<void>): Promise<void> {
-  ended.catch(noop) // When the time is up, nothing awaits this promise. The observation that follows decides.
+  ended.catch(noop) // When the time is up, nothing awaits `ended`, so its error is ignored. The observation that follows decides.
   for (;;) {
     const leftMs = Math.min(untilMs() - job.clock.now(), remainingMs(job))
     const changed = job.operation.changed.then(() => 'changed' as const)
@@ -276,7 +276,7 @@ async function meet(job: Job, obligation: string): Promise<string | undefined> {
   for (let attempt = 1; ; attempt++) {
     const problem = await meetOnce(job, obligation)
     if (problem === undefined) return undefined
-    // The last try may have had no time to fail, so the reason of an earlier one is kept.
+    // The last attempt at an obligation may have had no time to fail, so the reason of an earlier attempt is kept.
     if (!problem.endsWith(notInTime)) reason = problem
     if (!job.operation.policy.givesUp || job.operation.obligationsMs() === 0) return reason ?? problem
     await pause(job.clock, Math.min(backoffMs(attempt), job.operation.obligationsMs()), job.operation.changed)
@@ -303,7 +303,7 @@ async function meetOnce(job: Job, obligation: string): Promise<string | undefine
       const met = await within(clock, budgetMs, Promise.race([work, changed]))
       if (met.timedOut) return `${obligation} of ${entry.name} ${notInTime}`
       if (met.value !== 'changed') return undefined
-      // A deletion that has joined keeps no logs, so it does not wait for the archive (G6).
+      // A request to delete may have joined the close. It keeps no logs, so the archive is no longer owed and not awaited (G6).
       if (!owed(entry, operation).includes(obligation)) return undefined
     }
   } catch (error) {

@@ -7,14 +7,14 @@ import { listAll } from './sweep.ts'
 export async function observeSystem(parts: EngineParts, sources: StatusSources): Promise<SystemObservation> {
   const contents = await parts.ledger.contents(undefined, 'open')
   const recorded = new Set(contents.resources.map((resource) => resource.id))
-  // The two listings run in parallel, because a service on another host may answer slowly, or not at all.
+  // Resources and processes are listed in parallel, because a service on another host may answer slowly, or not at all.
   const [listed, running] = await Promise.all([
     listAll(parts, { installation: parts.host.installation }, undefined),
     sources.runningProcesses(),
   ])
   const inSystem = ({ resourceId, incarnation }: { resourceId: string; incarnation: string }): Seen => {
     const scopeId = scopeOfResource(resourceId)
-    // A scope that was opened after the ledger was read is in the registry.
+    // The registry is asked, too, because it has scopes that were opened after the ledger was read.
     return { scopeId, incarnation, isRecorded: recorded.has(resourceId) || parts.registry.find(scopeId) !== undefined }
   }
   const inLedger = ({ scopeId, incarnation }: { scopeId: string; incarnation: string }): Seen => ({

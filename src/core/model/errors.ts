@@ -62,21 +62,21 @@ export type ErrorCode = keyof typeof errorTable
 /** A place in the input of a caller, and what is wrong there. */
 export interface Problem {
   readonly path: string
-  /** A sentence. It does not repeat the value, which may be a secret. */
+  /** What is wrong, as a sentence. The sentence does not repeat the value, which may be a secret. */
   readonly message: string
 }
 
 /** The codes whose errors may have details, and the type of these. */
 interface ErrorDetails {
-  /** The report of the close. */
+  /** The report of the close that left something. */
   readonly not_released: Report
-  /** The report of the rollback. */
+  /** The report of the close that rolled the launch back. */
   readonly launch_failed: Report
-  /** The settings that do not work. */
+  /** The settings that do not work, and what is wrong with each. */
   readonly launch_refused: readonly { readonly setting: string; readonly says: string }[]
   readonly invalid_id: readonly Problem[]
   readonly invalid_request: readonly Problem[]
-  /** The server that runs already. */
+  /** The server that runs on the home already. */
   readonly server_running: { readonly id: string; readonly identity: Incarnation }
 }
 

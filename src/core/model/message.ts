@@ -16,7 +16,7 @@ export interface MessageBody {
 export interface Message extends MessageBody {
   readonly id: string
   readonly agentId: string
-  /** 1, 2, 3 … without gaps. */
+  /** The position of the message in the conversation: 1, 2, 3 and so on, without gaps. */
   readonly sequenceNumber: number
   readonly createdAt: string
 }

@@ -14,8 +14,8 @@ export interface ResourceReport {
   readonly kind: string
   readonly name: string
   /**
-   * Absent in two cases: a listing failed, or the sweep found something again at the deadline. Then `scope`, `dependsOn`, `startedAt` and
-   * `endedAt` are absent, too.
+   * The id of the resource. It is absent in two cases: a listing failed, or the sweep found something again at the deadline. Then `scope`,
+   * `dependsOn`, `startedAt` and `endedAt` are absent, too.
    */
   readonly id?: string
   /** The owner of the resource, so that the report of a large close can be shown agent by agent. */

@@ -12,7 +12,7 @@ export interface Task {
   readonly priority: Priority
   /** The folder in which `workspaceFolder` is made: the client's working directory, or the folder that the client named. */
   readonly base: string
-  /** Absolute path. */
+  /** The absolute path of the task's workspace. */
   readonly workspace: string
   /** The working directory of the task's agents. */
   readonly cwd: string

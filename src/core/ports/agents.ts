@@ -7,7 +7,7 @@ import type { PreparedRow } from './prepared-row.ts'
 /** Storage of agents, their messages, and the requests and tasks that own them. */
 
 export interface NewAgent {
-  /** Also the id of the agent's scope. */
+  /** The id of the agent, which is also the id of its scope. */
   readonly id: string
   readonly name?: string
   readonly type: string
@@ -84,7 +84,7 @@ export interface AgentFilter {
   readonly statuses?: readonly AgentStatus[]
   readonly requestId?: string
   readonly taskId?: string
-  /** Leaves out agents of these incarnations, because other processes own them. */
+  /** The list leaves out agents of the given incarnations, because other processes own them. */
   readonly exceptIncarnations?: ReadonlySet<string>
   readonly limit?: number
   /** The `nextCursor` of an earlier page. */

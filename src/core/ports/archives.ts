@@ -1,11 +1,11 @@
 /** The archived logs of agents: the ledger names them, and the file system is checked for them. */
 
 export interface ArchivedFile {
-  /** `stdout`, `stderr`, `progress`, `findings`. */
+  /** The stream that the log holds: `stdout`, `stderr`, `progress` or `findings`. */
   readonly stream: string
-  /** Absolute path, with the extension of its compression. */
+  /** The absolute path of the archive, with the extension of its compression. */
   readonly path: string
-  /** Size on the disk. */
+  /** The size of the archive on the disk. */
   readonly bytes: number
   readonly isCompressed: boolean
 }
@@ -28,9 +28,9 @@ export interface Archives {
 export interface LogQuery {
   readonly path: string
   readonly archive: string
-  /** Only lines after this position, in bytes of the uncompressed log. It is the `next` of an earlier answer. */
+  /** The position after which lines are returned, in bytes of the uncompressed log. It is the `next` of an earlier answer. */
   readonly since?: number
-  /** Only this many lines, from the end. */
+  /** The number of lines to return from the end of the log. */
   readonly tail?: number
   readonly maxLines: number
   readonly maxBytes: number

@@ -2,7 +2,7 @@
 export interface Clock {
   /** Milliseconds since boot. Values are comparable between processes of one boot. */
   now(): number
-  /** ISO 8601 with milliseconds and `Z`. */
+  /** The wall clock as a text: ISO 8601 with milliseconds and `Z`. */
   wall(): string
   /** Calls back once after `ms`, unless `signal` aborts first. */
   after(ms: number, signal: AbortSignal, callback: () => void): void

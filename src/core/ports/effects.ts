@@ -24,10 +24,14 @@ export interface Child {
   readonly pid: number
   readonly exit: Promise<Exit>
   readonly stdin: { write(text: string): void; end(text?: string): void } | undefined
-  /** Its last stream, when that is a pipe above the standard streams. It carries data in both directions, for a helper process of Ebb. */
+  /**
+   * The child's last stream, when that is a pipe above the standard streams. It carries data in both directions, for a helper process of
+   * Ebb.
+   */
   readonly channel?: Duplex
   /**
-   * Resolves with the first line of stdout, or of stderr where that is a pipe. Resolves with undefined when the streams end before a line.
+   * Resolves with the first line of the child's stdout, or of its stderr where that is a pipe. Resolves with undefined when the streams end
+   * before a line.
    */
   firstLine(): Promise<string | undefined>
   /** Lets Ebb's process exit while the child runs. */

@@ -8,13 +8,13 @@ import { kindName } from './kind.ts'
 export const workspaceLabel = label('workspace')
 
 export interface FolderSpec {
-  /** Absolute path of a folder that exists and is not ours. */
+  /** The absolute path of the folder that contains the workspace. It existed before and does not belong to Ebb. */
   readonly base: string
-  /** Relative to `base`. Other installations may use this folder, too. */
+  /** The path of the shared folder, relative to `base`. Other installations may use this folder, too. */
   readonly shared: string
-  /** Relative to `shared`, under a unique name. */
+  /** The path of the workspace's own folder, relative to `shared`. Its name is unique. */
   readonly own: string
-  /** Relative to `own`: folders that other resources create when they need them. */
+  /** The paths of folders that other resources create when they need them, relative to `own`. */
   readonly rooms: readonly string[]
   /** True when the plan creates the workspace, which nothing uses yet. Its folder must not exist. */
   readonly isNew?: boolean

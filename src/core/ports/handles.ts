@@ -29,7 +29,7 @@ export class Handles {
     return this.#handles.get(at) as Handle | undefined
   }
 
-  /** Throws when there is no such handle. */
+  /** Returns a handle, and throws when the scope has none under this label. */
   get<Handle>(at: Label<Handle>): Handle {
     const handle = this.find(at)
     if (handle === undefined) throw new Error(`There is no handle of the resource "${at}".`)

@@ -92,13 +92,13 @@ export interface Found<Spec = unknown> {
 /** The properties of a kind that the rest of the program needs, because it does not know kinds by name. */
 export interface KindTraits {
   /**
-   * The resource is not on this host, so observing it is a call that may be slow or fail. A close sweeps such a kind only when the
+   * A resource of this kind is not on this host, so observing it is a call that may be slow or fail. A close sweeps the kind only when the
    * scope had a resource of it; the reaper sweeps all kinds.
    */
   readonly isRemote?: true
   /**
-   * The processes of such a resource serve an agent and are not the agent's own, such as a log's collector. They are not counted among an
-   * agent's processes.
+   * The processes of a resource of this kind serve an agent and are not the agent's own, such as a log's collector. They are not counted
+   * among an agent's processes.
    */
   readonly attends?: true
   /**
@@ -112,11 +112,11 @@ export interface KindTraits {
 
 /** How people see a kind of resource. It is known whether or not the placement of the kind is configured. */
 export interface KindLabel {
-  /** Such as `Process tree`. */
+  /** The title of the kind, such as `Process tree`. */
   readonly title: string
-  /** The last step of its ladder ends running processes. For any other kind that step only removes the resource. */
+  /** The last ladder step of this kind ends running processes. For any other kind that step only removes the resource. */
   readonly endsProcesses?: true
-  /** A resource of this kind is on another host, which proves that it is gone. */
+  /** A resource of this kind is on another host. That host proves that the resource is gone. */
   readonly isOnOtherHost?: true
 }
 
@@ -146,9 +146,9 @@ export interface ResourceKind<Kind extends KindName = KindName, Ref = unknown> e
   readonly yieldsByForceTo?: readonly string[]
   /** Time limit for one creation, where the default is too short. */
   readonly createBudgetMs?: number
-  /** Pure, and callable before the creation. Returns everything needed to find the resource again (G1). */
+  /** Derives the reference by which the resource is found again (G1). Pure, and callable before the creation. */
   name(intent: IntentOf<Kind>): Ref
-  /** The name in reports and messages. */
+  /** The name of the resource in reports and messages. */
   describe(ref: Ref): string
   /** The ladder steps that have an effect on this resource. */
   steps(ref: Ref): readonly LadderStep[]
@@ -189,7 +189,7 @@ export interface Planned {
   readonly kind: KindName
   readonly spec: unknown
   readonly live?: unknown
-  /** Labels of the plan, or ids of resources of scopes above. */
+  /** What the resource depends on: labels of the plan, or ids of resources of scopes above. */
   readonly dependsOn?: readonly string[]
   readonly onLoss?: OnLoss
 }

@@ -92,7 +92,7 @@ export interface Committed {
 
 /** The reports of closes that have ended. */
 export interface AuditTrail {
-  /** Newest first. */
+  /** The latest reports, newest first. */
   reports(limit: number): Promise<readonly StoredReport[]>
   /** The ids of the reports that `reports` returns. A report never changes, so a caller needs to read each only once. */
   reportIds(limit: number): Promise<readonly string[]>
@@ -168,7 +168,7 @@ export interface Ledger extends AuditTrail, AsyncDisposable {
   /** Every scope and resource of an incarnation, or of all. `open` leaves out closed scopes and released resources. */
   contents(incarnation?: string, only?: 'open'): Promise<LedgerContents>
   resources(scopeId: string): Promise<readonly Resource[]>
-  /** Counts one more sighting of an unrecorded thing, and returns all that is known about it. */
+  /** Counts one more sighting of an unrecorded resource, and returns all that is known about its sightings. */
   sight(kind: string, name: string, bootId: string, nowMs: number): Promise<Sighting>
   /** Deletes the sightings that are not in `kept`. */
   forgetSightings(kept: ReadonlySet<string>): Promise<void>

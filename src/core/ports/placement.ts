@@ -6,7 +6,7 @@ export interface SettingCheck {
   /** The setting as a configuration file names it, such as `ecs.cluster`. */
   readonly setting: string
   readonly isGood: boolean
-  /** What was observed, or what is wrong and what to do about it. */
+  /** What the check observed, or what is wrong with the setting and what to do about it. */
   readonly says: string
 }
 
@@ -16,7 +16,7 @@ export interface OtherHost {
   readonly role: 'runner'
   readonly url: string
   readonly status: 'well' | 'broken' | 'unreachable'
-  /** What is wrong. */
+  /** What is wrong with the host. */
   readonly says?: string
   readonly activeAgents?: number
 }
@@ -33,13 +33,13 @@ export interface PlacementLabels {
 /** What is true of a placement whether or not it is configured. */
 export interface PlacementTraits {
   readonly labels: PlacementLabels
-  /** Its agents are not processes of this host. */
+  /** The placement's agents are not processes of this host. */
   readonly isRemote: boolean
-  /** Its agents have a terminal that a person can attach to. It is named after the agent, so the agent needs a name. */
+  /** The placement's agents have a terminal that a person can attach to. It is named after the agent, so the agent needs a name. */
   readonly hasTerminal: boolean
-  /** Its agents run at a host of their own, which the placement observes. */
+  /** The placement's agents run at a host of their own, which the placement observes. */
   readonly hasHost: boolean
-  /** The setting without which it is not configured, as a configuration file names it, and what that setting names. */
+  /** The setting without which the placement is not configured, as a configuration file names it, and what that setting names. */
   readonly needs?: { readonly setting: string; readonly what: string }
 }
 

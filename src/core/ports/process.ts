@@ -36,16 +36,19 @@ export interface ProcessLaunch {
   readonly placement?: string
   /** The workspace with the prompt and the logs, when other programs read them there. */
   readonly workspace?: AgentWorkspace
-  /** The name for display. */
+  /** The display name of the launched process or agent. */
   readonly name?: string
   /** A file that the program reads. It is removed with the agent. */
   readonly config?: { readonly name: string; readonly text: string }
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** `inherit` passes on this process's streams unchanged. `logs` writes each stream to a file of its own. `ignore` drops both. */
+  /**
+   * Where the output goes. `inherit` passes on this process's streams unchanged. `logs` writes each stream to a file of its own. `ignore`
+   * drops both.
+   */
   readonly output: 'inherit' | 'logs' | 'ignore'
-  /** `text` is the complete input. */
+  /** Where the standard input comes from. `text` is the complete input. */
   readonly stdin: 'inherit' | 'ignore' | { readonly text: string }
   /** Further open descriptors, passed on under the same numbers. */
   readonly descriptors?: readonly number[]
@@ -77,7 +80,7 @@ export interface TreeSpec extends TreePlace {
   readonly program: string
   /** The signal that asks the main process to exit, where its provider names one. */
   readonly politeSignal?: NodeJS.Signals
-  /** The tree outlives its supervisor. */
+  /** True when the tree outlives its supervisor. */
   readonly isKept?: boolean
 }
 
@@ -92,7 +95,7 @@ export interface TreeLaunch {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** A text is written to a file without a name in the directory, or to a pipe. */
+  /** The standard input. A text is written to a file without a name in `directory`, or to a pipe. */
   readonly stdin: Stdio | { readonly text: string; readonly directory: string }
   /** Standard output, standard error and further streams. A stream may be a log of the same plan, by its label. */
   readonly streams: readonly (Stdio | { readonly log: Label<LogHandle> })[]

@@ -29,7 +29,7 @@ export const scheduledStatuses = ['initializing', 'running', 'completed', 'faile
 
 /** One event of a synthetic agent's script. */
 export interface ScheduledEvent {
-  /** Milliseconds from the start. */
+  /** The time of the event, in milliseconds from the start of the script. */
   readonly delay: number
   readonly type: 'message' | 'status' | 'error' | 'complete'
   readonly data?: Readonly<Record<string, unknown>>
@@ -70,11 +70,11 @@ export interface Assignment {
 /** A provider's part of a launch. The placement makes a plan of it. */
 export interface Invocation {
   readonly argv: readonly string[]
-  /** Added to the inherited environment. */
+  /** Variables that are added to the inherited environment. */
   readonly env?: Readonly<Record<string, string>>
   /**
-   * Written to standard input, which is then closed. The prompt is passed here, because an argument may have at most 128 KB (execve(2)),
-   * and `ps` shows it.
+   * The text that is written to standard input, which is then closed. The prompt is passed here, because an argument may have at most 128
+   * KB (execve(2)), and `ps` shows it.
    */
   readonly stdin: string
   /** The signal that asks the main process to exit, where SIGTERM is not the best one. */
@@ -96,17 +96,17 @@ export interface Script {
 
 /** Files that a program leaves in a folder of its user when it is killed. */
 export interface TracePlace {
-  /** Absolute path. */
+  /** The absolute path of the folder. */
   readonly folder: string
-  /** A pattern for the whole name. */
+  /** A pattern for the whole name of a file. */
   readonly name: string
-  /** A second file that belongs to such a file. It is in the same folder and is removed with it. */
+  /** A second file that belongs to a file with this name. It is in the same folder and is removed with the first file. */
   readonly kin?: {
-    /** A pattern for its whole name. `{stem}` is the first file's name up to its last dot. */
+    /** A pattern for the whole name of the second file. `{stem}` is the first file's name up to its last dot. */
     readonly name: string
     /**
-     * The text that each of these patterns finds in the first file must be in the second one, too. A name alone may belong to another
-     * program's file by now.
+     * Patterns. The text that each of them finds in the first file must be in the second file, too. By its name alone, the second file may
+     * belong to another program by now.
      */
     readonly shares: readonly string[]
   }
@@ -127,11 +127,11 @@ export interface Provider {
   /** Fields of the configuration that only this provider uses. */
   readonly inputs?: readonly ProviderInput[]
   /**
-   * Its agents may call Ebb although the provider claims no MCP support: whatever program runs finds its MCP servers in the file that
-   * `EBB_MCP_CONFIG` names.
+   * Agents of this provider may call Ebb although the provider claims no MCP support: whatever program runs finds its MCP servers in the
+   * file that `EBB_MCP_CONFIG` names.
    */
   readonly mayCallBack?: true
-  /** Pure. Throws `launch_refused` when the configuration lacks what this provider needs. */
+  /** Returns the provider's part of a launch. Pure. Throws `launch_refused` when the configuration lacks what this provider needs. */
   invoke(assignment: Assignment): Invocation
   /**
    * Parses one line of output. It is pure and keeps no state from earlier lines, because a restarted supervisor continues in the middle. A

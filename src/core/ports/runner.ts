@@ -5,7 +5,7 @@ import type { Configuration } from './provider.ts'
  * runners.
  */
 export interface RunnerOrder {
-  /** Ebb's own runners use this id. Other runners assign one of their own. */
+  /** The id of the agent. Ebb's own runners use this id. Other runners assign one of their own. */
   readonly agentId: string
   readonly type: string
   readonly prompt: string

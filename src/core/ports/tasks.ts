@@ -19,7 +19,7 @@ export interface Heard {
 export interface TaskStore {
   create(task: Task): Promise<void>
   find(id: string): Promise<TaskRecord | undefined>
-  /** Newest first. */
+  /** The tasks that match the filter, newest first. */
   list(filter: { readonly namespace?: string; readonly limit: number }): Promise<readonly TaskRecord[]>
   /** The number of agents of each task that have not ended. */
   count(ids: readonly string[]): Promise<ReadonlyMap<string, number>>

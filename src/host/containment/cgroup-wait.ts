@@ -21,7 +21,7 @@ export async function untilEmpty(directory: string, ctx: Ctx, onCheck: () => voi
   }
 }
 
-/** The pause before the next eager check. */
+/** The pause before the next eager check of a cgroup. */
 export function nextCheck(ctx: Ctx): Promise<void> {
   return after(eagerCheckMs, ctx)
 }
@@ -33,7 +33,7 @@ function after(ms: number, ctx: Ctx): Promise<void> {
   })
 }
 
-/** Settles at the next notification of the file, or after `lazyCheckMs`, because notifications can be lost. */
+/** Settles at the next notification of `cgroup.events`, or after `lazyCheckMs`, because notifications can be lost. */
 async function changeOf(file: string, ctx: Ctx): Promise<void> {
   const notified = Promise.withResolvers<void>()
   let watcher: ReturnType<typeof watch> | undefined

@@ -55,7 +55,7 @@ const terminalChecks = 200
 interface SentSignals {
   readonly signals: readonly NodeJS.Signals[]
   readonly pids: Set<number>
-  /** Members that were forked too late to get the signals; set by the first check afterwards. */
+  /** Members of the tree that were forked too late to get the signals. Set by the first check afterwards. */
   late?: readonly number[]
 }
 
@@ -333,7 +333,7 @@ export class CgroupContainment implements Containment {
     try {
       this.#deps.effects.write(this.killSwitch, '1')
     } catch {
-      // No tree was ever started, or the folder is gone already.
+      // The kill switch is missing: no tree was ever started, or the folder is gone already.
     }
   }
 }

@@ -88,7 +88,7 @@ function startingWith(directory: string, prefix: string): readonly string[] {
 
 /** A controller must be enabled in every parent. The kernel refuses (EBUSY) where a parent holds processes itself. */
 function enableV2(directory: string, controller: Controller, value: string, effects: Effects): void {
-  // The parents from our own cgroup down. `directory` is `…/ebb-INSTALLATION/INCARNATION/end/RESOURCE`.
+  // The parent cgroups, from our own cgroup down. `directory` is `…/ebb-INSTALLATION/INCARNATION/end/RESOURCE`.
   const parents = [
     dirname(dirname(dirname(dirname(directory)))),
     dirname(dirname(dirname(directory))),

@@ -43,7 +43,7 @@ const emptyPassesNeeded = 2
 interface SentSignals {
   readonly signals: readonly NodeJS.Signals[]
   readonly names: ReadonlySet<string>
-  /** Members that were forked too late to get the signals; set by the first scan afterwards. */
+  /** Members of the tree that were forked too late to get the signals. Set by the first scan afterwards. */
   late?: ReadonlySet<string>
 }
 

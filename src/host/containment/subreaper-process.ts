@@ -171,7 +171,7 @@ function releaseStreams(descriptors: readonly number[]): void {
   for (const fd of descriptors) closeSync(fd)
   for (const fd of [0, 1, 2]) {
     closeSync(fd)
-    openSync('/dev/null', 'r+') // open(2) returns the lowest free number.
+    openSync('/dev/null', 'r+') // open(2) returns the lowest free descriptor, which is the one that was just closed.
   }
 }
 
@@ -186,7 +186,7 @@ function awaitFirstOrder(orders: readonly Order[], take: (chunk: Buffer) => void
 }
 
 function run(): void {
-  // The title keeps a `pkill node` that is meant for an agent from matching this process.
+  // This process gets a title of its own, so that a `pkill node` that is meant for an agent does not match it.
   process.title = 'ebb-keeper'
   for (const signal of ignoredSignals) process.on(signal, () => {})
   const orders: Order[] = []

@@ -17,9 +17,10 @@ import { subreaperSuffix } from './subreaper-messages.ts'
 import { throughGates } from './trampoline.ts'
 
 /**
- * The containment for Linux without a cgroup of our own. Each tree runs below a subreaper process, which no descendant can leave. It kills
- * the tree on request, and when the supervisor dies. When it reports that no child is left, that is a proof of strength `kernel`. It cannot
- * report when it was killed, or when another supervisor started it. Then the fallback scan does the work, and the proof has strength `scan`.
+ * The containment for Linux without a cgroup of our own. Each tree runs below a subreaper process, which no descendant can leave. The
+ * subreaper process kills the tree on request, and when the supervisor dies. When it reports that no child is left, that is a proof of
+ * strength `kernel`. It cannot report when it was killed, or when another supervisor started it. Then the fallback scan does the work, and
+ * the proof has strength `scan`.
  */
 export interface SubreaperDeps {
   readonly effects: Effects
@@ -121,7 +122,7 @@ export class SubreaperContainment implements Containment {
     }
   }
 
-  /** A command that a subreaper process started remains its descendant. */
+  /** Always true: a command that a subreaper process started remains its descendant. */
   holds(): boolean {
     return true
   }

@@ -21,7 +21,7 @@ type Pin = number | undefined
 export function findDescendants(kernel: Kernel, firstSignal?: NodeJS.Signals): Descendants {
   const pins = new Map<number, Pin>()
   const queue = [process.pid]
-  // The queue grows while it is walked.
+  // The walk appends each descendant that it finds to the queue that it walks.
   for (const parent of queue) {
     for (const [pid, pin] of parent === process.pid ? ownChildren() : pinnedChildren(kernel, parent, pins)) {
       pins.set(pid, pin)
@@ -68,7 +68,7 @@ function send(kernel: Kernel, pid: number, pin: Pin, signal: NodeJS.Signals): vo
   try {
     process.kill(pid, signal)
   } catch {
-    // The target is gone, or this process may not signal it. The caller waits for its end and finds out which.
+    // The process to signal is gone, or this process may not signal it. The caller waits for its end and finds out which.
   }
 }
 

@@ -92,7 +92,7 @@ const lateWaitMs = 250
 /** The initial environment of a process; empty when it has none or it may not be read; undefined for a kernel thread or a dead process. */
 function readEnviron(pid: number): Buffer | undefined | typeof between {
   const environ = read(`/proc/${pid}/environ`)
-  // After the main thread has ended, the file is empty or the read fails with ESRCH (observed on Linux 6.18).
+  // After the main thread has ended, `environ` is empty or reading it fails with ESRCH (observed on Linux 6.18).
   if (environ !== undefined && environ.length > 0) return environ
   const stat = read(`/proc/${pid}/stat`)
   if (!stat) return undefined
@@ -300,7 +300,7 @@ function markedBy(pid: number, environmentTags: string | undefined): MarkedProce
   return environmentTags === undefined && rlimitTag === undefined ? undefined : { pid, environmentTags: environmentTags ?? '', rlimitTag }
 }
 
-/** An entry for a snapshot. Its environment tag is read here only while the process is between two programs; otherwise on first use. */
+/** An entry for a snapshot. Its environment tag is read here only while the process is in the middle of an exec; otherwise on first use. */
 function scanned(pid: number): ProcessEntry | undefined | typeof between {
   const stat = read(`/proc/${pid}/stat`)?.toString('latin1')
   if (stat === undefined) return undefined
@@ -309,7 +309,7 @@ function scanned(pid: number): ProcessEntry | undefined | typeof between {
   return livingBy(pid, parseStat(stat, field))
 }
 
-/** A process that stays between two programs counts as living, without a tag. */
+/** A process that stays in the middle of an exec counts as living, without a tag. */
 function unmarked(pid: number): ProcessEntry | undefined {
   return living(pid) && readEntry(pid)
 }
@@ -317,11 +317,11 @@ function unmarked(pid: number): ProcessEntry | undefined {
 interface Reader<T> {
   readonly pids: () => readonly number[]
   readonly read: (pid: number) => T | undefined | typeof between
-  /** Reads a process that is still between two programs when the wait is over. */
+  /** Reads a process that is still in the middle of an exec when the wait is over. */
   readonly readHung: (pid: number) => T | undefined
 }
 
-/** Reads every process. Reads those between two programs again until they have finished. Yields where other work may run. */
+/** Reads every process. Reads those in the middle of an exec again until it has finished. Yields where other work may run. */
 function* scan<T>(reader: Reader<T>): Generator<undefined, readonly T[]> {
   const found: T[] = []
   const untilMs = monotonicMs() + scanWaitMs
@@ -363,7 +363,7 @@ function sharedScan<T>(reader: Reader<T>): () => Promise<readonly T[]> {
     next ??= current.then(() => {
       next = undefined
       const started = inTurns(scan(reader))
-      // `current` only orders the scans; the callers get the rejection from `started`.
+      // The promise `current` only orders the scans, so it ignores their errors. The callers get the error from `started`.
       current = started.catch(() => {})
       return started
     })

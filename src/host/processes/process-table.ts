@@ -8,9 +8,9 @@ export interface ProcessEntry {
   /** The start time in the kernel's unit. Boot id, pid and start time together identify a process for good. */
   readonly startTime: string
   readonly command: string
-  /** The value of `EBB_SCOPE` in its environment; undefined where there is none or it may not be read. */
+  /** The value of `EBB_SCOPE` in the environment of the process; undefined where there is none or it may not be read. */
   readonly environmentTags: string | undefined
-  /** The value of its RLIMIT_RSS; undefined when unlimited. Ebb stores the rlimit tag there. */
+  /** The value of RLIMIT_RSS of the process; undefined when unlimited. Ebb stores the rlimit tag there. */
   readonly rlimitTag?: string | undefined
 }
 

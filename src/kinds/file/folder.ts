@@ -137,7 +137,7 @@ export class FolderKind implements LabelledKind<typeof folderKind, FolderRef> {
     // On a read-only file system rmdir(2) fails with EROFS also for a missing folder, so its existence is checked first.
     if (findStat(ref.staging)) this.#ignoring('ENOENT', () => this.#effects.removeDirectory(ref.staging))
     if (this.#users.has(ref.ownPath)) return {}
-    // A folder that was empty a moment ago may be gone or in use by now, so both errors are ignored.
+    // A folder that was empty a moment ago may be gone (ENOENT) or in use (ENOTEMPTY) by now, so both errors are ignored.
     for (const path of removable(ref))
       this.#ignoring('ENOENT', () => this.#ignoring('ENOTEMPTY', () => this.#effects.removeDirectory(path)))
     return {}

@@ -23,7 +23,7 @@ export interface ArchivesDeps {
   readonly directory: string
   /** The resources of an agent's scope in the ledger. */
   readonly resources: (agentId: string) => Promise<readonly Recorded[]>
-  /** Removes the folders of these resources if they are empty now. */
+  /** Removes the folders of the given resources if they are empty now. */
   readonly leaveFolders?: (resources: readonly Recorded[]) => Promise<void>
   readonly onBytes?: (what: 'freed', bytes: number) => void
 }

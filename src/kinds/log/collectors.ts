@@ -172,7 +172,7 @@ export class Collectors {
     for (let bytes = sizeOf(ref.path), isQuiet = false; !isQuiet; ) {
       const late = new Promise<'late'>((resolve) => ctx.clock.after(quietMs, ctx.signal, () => resolve('late')))
       if ((await Promise.race([ended, late])) !== 'late') return
-      // An agent may have stopped the collector, which then reads nothing.
+      // An agent may have stopped the collector, which then reads nothing until it gets SIGCONT.
       await fallbackScan.signal(tree, ['SIGCONT'])
       const before = bytes
       bytes = sizeOf(ref.path)

@@ -21,7 +21,7 @@ export async function* contentOfFile(file: FileHandle, path: string, from: numbe
   }
   const zlib = await import('node:zlib')
   const plain: Readable = compression === 'zst' ? zlib.createZstdDecompress() : zlib.createGunzip()
-  // The callback ignores the error: a reader may stop early, and the loop below throws a read error itself.
+  // The callback of the pipeline ignores the error: a reader may stop early, and the loop below throws a read error itself.
   pipeline(file.createReadStream({ autoClose: false }), plain as never, () => {})
   let passed = 0
   for await (const piece of plain as AsyncIterable<Uint8Array>) {

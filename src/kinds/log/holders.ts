@@ -9,7 +9,7 @@ import { nextTurn } from '../../core/ports/turn.ts'
  */
 export interface Holder {
   readonly pid: number
-  /** The name of its program in the kernel; never its arguments. */
+  /** The name that the kernel shows for the program of the process; never its arguments. */
   readonly program: string
 }
 
@@ -22,7 +22,7 @@ const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 interface OpenFile {
   /** The path as the process sees it, or another name of the kernel for it. */
   readonly name: string
-  /** The id of its mount in the mountinfo of the same process. */
+  /** The id of the file's mount in the mountinfo of the same process. */
   readonly mount: string | undefined
   /** The inode number, which Linux 5.14 and later show. */
   readonly inode: string | undefined
@@ -65,7 +65,7 @@ export class Holders {
       this.#wanted = new Map()
       this.#next = undefined
       const pass = this.#pass(wanted)
-      // `#current` only orders the passes; the callers get the rejection from `pass`.
+      // The promise `#current` only orders the passes, so it ignores their errors. The callers get the error from `pass`.
       this.#current = pass.catch(() => {})
       return pass
     })

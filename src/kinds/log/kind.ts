@@ -24,7 +24,7 @@ export type { LogRef } from './place.ts'
 /** A log whose last writer has ended. */
 export interface CompleteLog {
   readonly scopeId: string
-  /** `stdout` or `stderr`. */
+  /** The stream of the log: `stdout` or `stderr`. */
   readonly stream: string
   readonly path: string
 }

@@ -119,7 +119,7 @@ export class Mover {
       try {
         if (errno(error) !== 'EEXIST') removeStaged()
       } catch {
-        // The first error is the one to report. The next copy begins by removing the file.
+        // An error of the removal is ignored: the error of the copy is the one to report. The next copy begins by removing the file.
       }
       throw error
     }

@@ -47,7 +47,7 @@ async function startOf(file: FileHandle, path: string, { since = 0, tail, maxLin
   const first = Math.min(since, size)
   if (tail === undefined) return first
   const piece = Buffer.allocUnsafe(pieceBytes)
-  // One more newline than lines: the first line begins after the end of the line before it.
+  // The search counts one newline more than lines, because the first line begins after the end of the line before it.
   let wanted = Math.min(tail, maxLines) + 1
   let found: number | undefined
   for (let end = size; end > first; ) {
@@ -60,7 +60,7 @@ async function startOf(file: FileHandle, path: string, { since = 0, tail, maxLin
       if (wanted === 0) return found
     }
     end = start
-    // More than `maxBytes` are covered, so the search stops, at the start of a line.
+    // The search has covered more than `maxBytes`, so it stops, at the start of a line.
     if (found !== undefined && size - end > maxBytes + pieceBytes) return found
   }
   return first
@@ -93,7 +93,7 @@ class Window {
     return { lines: this.#lines, next: this.next }
   }
 
-  /** Takes a piece of the content. Returns false when the window is full. */
+  /** Takes a piece of the content. Returns false when no more lines are wanted. */
   take(piece: Uint8Array): boolean {
     for (let at = 0; at < piece.length && !this.#isFull; ) {
       const end = piece.indexOf(newline, at)

@@ -169,7 +169,7 @@ export class ProcessTreeKind implements LabelledKind<typeof processTreeKind, Tre
     const containment = this.#containment(tree)
     if (step === 'polite') return this.#signalMain(tree)
     if (step === 'terminate') {
-      // SIGTERM stays pending on a stopped process until it is continued.
+      // SIGCONT follows SIGTERM, because SIGTERM stays pending on a stopped process until it is continued.
       await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
       return {}
     }
@@ -207,8 +207,7 @@ export class ProcessTreeKind implements LabelledKind<typeof processTreeKind, Tre
         yield found
       }
     }
-    // When single scopes were released, each of their trees was searched for by tag. For a whole incarnation that search is still to be
-    // done.
+    // The release of single scopes has searched for each of their trees by tag already. For a whole incarnation that search is done here.
     if (owner.scopeIds !== undefined) return
     for await (const found of this.#deps.fallbackScan.strays(owner)) if (!seen.has(found.resourceId)) yield found
   }

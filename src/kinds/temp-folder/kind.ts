@@ -177,7 +177,7 @@ function targetOf(symlink: string): string | undefined {
   try {
     return readlinkSync(symlink)
   } catch (error) {
-    // The file is gone, or is not a symlink.
+    // There is no file at this path, or it is not a symlink.
     if (errno(error) === 'ENOENT' || errno(error) === 'EINVAL') return undefined
     throw error
   }

@@ -6,7 +6,7 @@ import type { Effects } from '../../core/ports/effects.ts'
 import { type Created, type Ctx, type IntentOf, kindName, type LabelledKind, type StepEffect } from '../../core/ports/kind.ts'
 import { type FileVersion, type Leftover, type ToolLeftoversSpec, versionOf } from './sighted.ts'
 
-/** The stored name is older than the word "tool leftovers". */
+/** The ledger's name of this kind, `traces`, is older than the term "tool leftovers" and stays, because ledgers contain it. */
 export const toolLeftoversKind = kindName<{ spec: ToolLeftoversSpec }>('traces')
 
 /**

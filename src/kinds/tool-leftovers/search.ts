@@ -94,7 +94,7 @@ function isCandidate(stat: Stats | undefined, sinceMs: number): stat is Stats {
   return stat?.isFile() === true && stat.uid === process.getuid?.() && stat.mtimeMs >= sinceMs
 }
 
-/** Searches in pieces. Each includes the end of the one before it, because a mark may cross the boundary. */
+/** Searches a file in pieces. Each piece is searched with the end of the piece before it, because a mark may cross the boundary. */
 async function holds(path: string, marks: readonly string[]): Promise<boolean> {
   const wanted = marks.map((mark) => Buffer.from(mark))
   const overlap = Math.max(...wanted.map(({ length }) => length)) - 1

@@ -6,8 +6,8 @@ export interface ToolLeftoversSpec {
   /** A file is ours when it contains one of these texts, which cannot be guessed. */
   readonly marks: readonly string[]
   /**
-   * By the wall clock. A file changed before this is older than the agent. The limit saves reading the thousands of older files that a user
-   * may have.
+   * The earliest time of change, by the wall clock: a file that was changed before it is older than the agent. The limit saves reading the
+   * thousands of older files that a user may have.
    */
   readonly sinceMs: number
 }

@@ -146,7 +146,7 @@ export class SqliteAgents implements AgentStore {
     const [row] = await this.#db.read('SELECT number, message_count FROM agent WHERE id = ?', agentId)
     let gone = 0
     // Messages are deleted from the end, and their count is updated in the same transaction. After a crash the agent has fewer messages,
-    // but its prompt and no gap.
+    // but still has its prompt, and the numbers of its messages have no gap.
     for (let left = Number(row?.message_count ?? 0) - deletedAtOnce; left > 0; left -= deletedAtOnce) {
       gone += await this.#db.write(() => {
         this.#db.run('UPDATE agent SET message_count = min(message_count, ?) WHERE id = ?', left, agentId)

@@ -9,7 +9,7 @@ import { WalSync } from './wal-sync.ts'
 
 interface WrittenAhead<T> {
   readonly committed: Promise<T>
-  /** Settles only after a commit: a write that fails is never on the disk. */
+  /** With `reachesDisk`, settles when the committed write is on the disk. When the write fails, this promise never settles. */
   readonly onDisk: Promise<void>
 }
 
@@ -35,10 +35,13 @@ export class Database {
     return this.#commits.write(run, typeof survives === 'function' ? survives : () => survives)
   }
 
-  /** Like `write`, and with `reachesDisk` a second promise: the caller continues after the commit, and waits for the disk later. */
+  /**
+   * Does the same as `write`. With `reachesDisk` it also returns a second promise, so that the caller continues after the commit and waits
+   * for the disk later.
+   */
   writeAhead<T>(run: () => T, when: { readonly survives: Survives; readonly reachesDisk: boolean }): WrittenAhead<T> {
     const disk = when.reachesDisk ? Promise.withResolvers<void>() : undefined
-    // A caller that got an error of the commit never looks at this promise.
+    // A caller whose commit failed never awaits the promise for the disk, so the error of that promise is ignored.
     disk?.promise.catch(() => {})
     const committed = this.#commits.write(run, () => when.survives, disk)
     return { committed, onDisk: disk?.promise ?? Promise.resolve() }

@@ -11,7 +11,7 @@ interface Write {
   readonly run: () => unknown
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
-  /** Settled by the sync that follows the commit, for a writer that continues before. */
+  /** A promise that the sync after the commit settles, for a writer that continues before the sync. */
   readonly disk: PromiseWithResolvers<void> | undefined
 }
 
@@ -21,7 +21,7 @@ interface Answer {
   readonly settle: () => void
 }
 
-/** What waits for a sync to the disk. */
+/** An answer to a writer that waits for a sync to the disk. */
 interface Lasting {
   readonly settle: () => void
   readonly reject: (error: unknown) => void
@@ -108,8 +108,8 @@ export class GroupCommit {
       this.#db.exec('RELEASE one')
       return { write, isWritten: true, settle: () => write.resolve(value) }
     } catch (error) {
-      // These errors fail the whole batch. A full or broken disk may have ended the transaction, and the caller retries when the database
-      // is locked. Later writes of the batch may depend on one that a read-only database refused.
+      // Three kinds of error fail the whole batch. A full or broken disk may have ended the transaction. When the database is locked, the
+      // caller retries the batch. When it is read-only, later writes of the batch may depend on the refused one.
       if (!this.#db.isTransaction || isBusy(error) || isReadOnly(error)) throw error
       this.#db.exec('ROLLBACK TO one; RELEASE one')
       return { write, isWritten: false, settle: () => write.reject(explain(error)) }

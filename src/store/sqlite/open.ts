@@ -68,7 +68,7 @@ function prepare(db: DatabaseSync, file: string): void {
 function migrate(db: DatabaseSync): void {
   db.exec('BEGIN IMMEDIATE')
   try {
-    // The version is read again under the lock, because another process may have migrated meanwhile.
+    // The schema version is read again under the lock, because another process may have migrated meanwhile.
     for (let next = pragma(db, 'user_version'); next < migrations.length; next++) {
       db.exec(migrations[next] ?? '')
       db.exec(`PRAGMA user_version = ${next + 1}`)
