@@ -25,7 +25,7 @@ export interface OwnersDeps extends Pick<Runtime, 'clock' | 'newId'> {
 /** Requests and tasks: scopes that own the agents launched in them. Once closed they stay closed, also across restarts. */
 export class Owners {
   readonly #deps: OwnersDeps
-  /** Running openings, so that two launches with the same new id share one scope. */
+  /** The scopes of requests and tasks that are being opened, so that two launches with the same new id share one scope. */
   readonly #opening = new Map<string, Promise<string>>()
 
   constructor(deps: OwnersDeps) {

@@ -9,7 +9,7 @@ import { messageId } from './message-id.ts'
 /** One output stream of one agent. */
 export interface Source {
   readonly agentId: string
-  /** `stdout` or `stderr`. */
+  /** The name of the stream: `stdout` or `stderr`. */
   readonly stream: string
   readonly path: string
   /** The byte position at which reading continues. */

@@ -36,7 +36,7 @@ interface Pending {
   readonly saved: PromiseWithResolvers<readonly Message[]>
 }
 
-/** Errors that may pass. A save that fails with one of them is repeated. */
+/** Errors of the database that may be temporary. A save that fails with one of them is repeated. */
 const temporaryErrors: readonly ErrorCode[] = ['ledger_busy', 'ledger_unavailable', 'ledger_read_only']
 
 /** The messages as they were saved, or the error because of which they cannot be saved. */
@@ -65,7 +65,7 @@ export class Stream implements AsyncDisposable {
     return reader
   }
 
-  /** Call it once the writer is proven gone. Resolves when every line of the log is saved; rejects when one cannot be (G8). */
+  /** Reads a log whose writer is proven gone to its end. Resolves when every line is saved; rejects when one cannot be saved (G8). */
   async finish(path: string, open: () => Promise<Source | undefined>): Promise<void> {
     let reader = this.#readers.get(path)
     if (!reader) {

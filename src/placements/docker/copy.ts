@@ -24,9 +24,9 @@ export interface Copying {
 
 /** Problems of the copy, for the report. */
 export interface Copied {
-  /** The daemon's log is shorter than Ebb's, or begins differently. */
+  /** True when the daemon's log is shorter than Ebb's, or begins differently. */
   readonly isShortened: boolean
-  /** The output exceeded the limit. */
+  /** True when the output exceeded the limit. */
   readonly isCut: boolean
 }
 
@@ -66,8 +66,8 @@ async function pour(
 }
 
 /**
- * Appends what the daemon still has from where it continues the end of Ebb's log. When no overlap is found, all of it is appended: repeated
- * output is better than lost output.
+ * Finds where the daemon's shortened log continues the end of Ebb's log, and appends the output from there. When the two do not overlap,
+ * the daemon's whole log is appended: repeated output is better than lost output.
  */
 async function rejoin(deps: CopyDeps, id: string, paths: OutputPaths, how: Copying): Promise<Both<Copy>> {
   const joints = both((stream) => new Joint(new Copy(deps.effects, paths[stream], how.mostBytes), paths[stream]))
@@ -176,7 +176,7 @@ export function overlapOf(tail: Buffer, head: Buffer): number {
   return 0
 }
 
-/** Returns fewer bytes when the file ends earlier. */
+/** Reads bytes of a log from a position on. Returns fewer bytes when the file ends earlier. */
 function bytesAt(path: string, position: number, length: number): Buffer {
   const bytes = Buffer.alloc(length)
   if (length === 0) return bytes

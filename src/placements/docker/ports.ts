@@ -51,7 +51,7 @@ export interface SeenContainer {
   readonly id: string
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
-  /** `created`, `running`, `paused`, `restarting`, `removing`, `exited` or `dead`. */
+  /** The state that the daemon reports: `created`, `running`, `paused`, `restarting`, `removing`, `exited` or `dead`. */
   readonly state: string
 }
 

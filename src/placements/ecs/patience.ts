@@ -64,7 +64,7 @@ export async function bounded<T>(
   } catch (error) {
     throw problemOf(operation, error)
   } finally {
-    stopped.promise.catch(() => {}) // Swallowed: the call has settled, so a later abort concerns nobody.
+    stopped.promise.catch(() => {}) // Swallowed: the call has settled, so a later abort has no effect.
     timer.abort()
     caller.removeEventListener('abort', leave)
   }

@@ -41,7 +41,7 @@ export class EventReader {
   #afterReturn = false
   #isFirstLine = true
 
-  /** Reads one chunk and returns the news in it. The output of several events is joined. */
+  /** Reads one chunk and returns the events in it that are complete. The output of several events is joined. */
   add(chunk: Uint8Array): readonly RunnerNews[] {
     const news: RunnerNews[] = []
     const out: Buffer[] = []

@@ -32,8 +32,8 @@ export interface TmuxDeps {
 export class Tmux {
   readonly #deps: TmuxDeps
   /**
-   * The running listing, and the one after it. Callers that arrive while a listing runs share the next one, which begins after they have
-   * called.
+   * The running listing of sessions, and the listing after it. Callers that arrive while a listing runs share the next listing, which
+   * begins after they have called.
    */
   #listing: { readonly current: Promise<Listing>; next: Promise<Listing> | undefined } | undefined
 

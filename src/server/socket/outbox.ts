@@ -2,15 +2,15 @@ import type { Socket } from 'socket.io'
 import { noop } from '../../core/engine/race.ts'
 
 /**
- * The limit for messages. While more than this waits for a client, its messages are read from the store later, at the client's own
- * pace.
+ * The limit up to which live messages are queued for one client. While more waits for the client, its messages are read from the store
+ * later, at the client's own pace.
  */
 const mostPackets = 8_192
 const mostBytes = 4 * 1_048_576
 
 /**
- * The limit for everything. A client is disconnected when more than this waits for it. Broadcasts and answers count too: they
- * cannot be read from the store later, so they are always queued.
+ * The limit for everything that waits to be sent to one client. A client above this limit is disconnected. Broadcasts and answers count
+ * too: they cannot be read from the store later, so they are always queued.
  */
 const mostPacketsEver = 20_000
 const mostBytesEver = 64 * 1_048_576
