@@ -56,7 +56,7 @@ export class Owners {
     }
   }
 
-  /** Returns the scope if it is open in this process, or undefined if there is none. Throws when it exists and is not open here. */
+  /** Returns the scope of a request or task, or undefined if there is none. Throws when the scope is not open in this process. */
   async #findOpen(name: OwnerName): Promise<string | undefined> {
     const known = await this.#deps.store.findOwner(name.kind, name.namespace, name.id)
     const stateHere = known && this.stateOf(known.scopeId)

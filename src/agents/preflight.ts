@@ -38,7 +38,7 @@ export interface PreflightDeps {
   /** The environment that agents inherit: this process's own, without Ebb's settings. */
   readonly environment: Readonly<Record<string, string>>
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
-  /** Throws when the placement cannot start an agent now. */
+  /** Checks the placement of the launch. Throws when the placement cannot start an agent now. */
   readonly requireReady: (launch: ProcessLaunch) => Promise<void>
   readonly freeBytes: () => number
   /** The path of a configuration file for the agent's program. */

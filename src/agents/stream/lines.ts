@@ -38,7 +38,7 @@ export class LineCutter {
     return this.#lineOffset
   }
 
-  /** Returns at most `mostLines` lines. The rest of the chunk is not consumed: `readOffset` stops before it. */
+  /** Cuts a chunk into lines and returns at most `mostLines`. The rest of the chunk is not consumed: `readOffset` stops before it. */
   add(chunk: Buffer, mostLines = Number.POSITIVE_INFINITY): Line[] {
     const lines: Line[] = []
     let from = 0

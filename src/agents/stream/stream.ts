@@ -211,7 +211,7 @@ export class Stream implements AsyncDisposable {
     this.#ready.delete(reader)
     reader.end()
     reader.settle()
-    // A newer reader may already follow this log.
+    // A newer reader may already follow this log. Then the watch of the log must stay.
     if (this.#readers.get(path) !== reader) return
     this.#readers.delete(path)
     this.#watch.remove(path)

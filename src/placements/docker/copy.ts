@@ -15,7 +15,7 @@ export interface CopyDeps {
 }
 
 export interface Copying {
-  /** True also copies what the container writes later, until it ends. */
+  /** True when the copy continues with what the container writes later, until the container ends. */
   readonly follows: boolean
   readonly signal: AbortSignal
   /** The limit of each stream in bytes. Output beyond it is discarded. */
@@ -50,7 +50,7 @@ export async function copyOutput(deps: CopyDeps, id: string, paths: OutputPaths,
   return { isShortened, isCut: streams.some((stream) => all[stream].isCut || copies[stream].isFull) }
 }
 
-/** Returns false when the daemon's bytes differ from those in the log. */
+/** Passes on the output of a container. Returns false when the daemon's bytes differ from those in the log. */
 async function pour(
   { queries }: CopyDeps,
   id: string,
@@ -114,7 +114,7 @@ class Copy {
     return this.#seenBytes < this.#hadBytes
   }
 
-  /** Returns false when the bytes differ from those that the log has at this position. */
+  /** Takes the next output of the daemon. Returns false when its bytes differ from those that the log has at this position. */
   take(bytes: Uint8Array): boolean {
     const known = bytes.subarray(0, Math.max(0, this.#hadBytes - this.#seenBytes))
     if (known.length > 0 && !bytesAt(this.#path, this.#seenBytes, known.length).equals(known)) return false

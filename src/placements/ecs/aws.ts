@@ -10,7 +10,7 @@ export interface AwsCall {
   readonly signal: AbortSignal
   readonly clock: Clock
   /**
-   * True for a call that creates something. Once the call is sent, its answer is awaited even after the caller has aborted: AWS may still
+   * True for a call that creates a resource. Once the call is sent, its answer is awaited even after the caller has aborted: AWS may still
    * carry out a request whose connection was dropped, after an observation has found nothing. Only an attempt that is not sent yet is
    * dropped.
    */

@@ -70,7 +70,7 @@ export async function bounded<T>(
   }
 }
 
-/** True when the only attempt was refused, or none was sent, so that nothing was created. For calls with `letsAnswer`. */
+/** True when the only attempt of a call was refused, or none was sent: the call created nothing. For calls with `letsAnswer`. */
 export function wasNotCarriedOut(error: unknown): boolean {
   return isAwsTrouble(error, 'refused', 'denied', 'credentials', 'aborted') && error.isCertain
 }

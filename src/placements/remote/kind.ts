@@ -258,8 +258,8 @@ export class RemoteAgentKind implements ResourceKind<typeof remoteAgentKind, Rem
   }
 
   /**
-   * False when the runner does not answer. The previous step of the stop has called the runner to stop the agent, so after this result the
-   * place of the runner may be ended.
+   * Whether the runner answers. The previous step of the stop has called the runner to stop the agent, so the place of a runner that does
+   * not answer may be ended.
    */
   async #isAnswering(ref: RemoteAgentRef, ctx: Ctx): Promise<boolean> {
     try {

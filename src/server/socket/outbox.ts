@@ -30,7 +30,7 @@ export class Outbox {
     socket.conn.on('packetCreate', ({ data }: { readonly data?: unknown }) => {
       this.#packets += 1
       this.#bytes += typeof data === 'string' ? data.length : 0
-      // The limit is checked in the next tick: when the connection takes the packet at once, nothing waits.
+      // The limit is checked in the next tick, because a packet that the connection takes at once does not wait to be sent.
       if (this.#isFull) process.nextTick(() => this.#isFull && socket.disconnect(true))
     })
     socket.conn.on('drain', () => {
@@ -53,7 +53,7 @@ export class Outbox {
       await this.#room()
       await work()
     })
-    this.#turns = turn.catch(noop) // The caller handles the error; the next turn runs all the same.
+    this.#turns = turn.catch(noop) // Swallowed: the caller handles the error of its work, and the next work runs all the same.
     return turn
   }
 
