@@ -129,7 +129,7 @@ export interface Aws {
   putLease(object: NewObject, body: string, call: AwsCall): Promise<void>
   /** Deletes only the object with this etag. Fails with `taken` when another one has replaced it. */
   deleteLease(object: ObjectAt, etag: string, call: AwsCall): Promise<void>
-  /** Uploads a file, in parts when it is large. Fails with `taken` when the condition does not hold. */
+  /** Uploads a file, in parts when it is large. Fails with `taken` when the condition on the existing object does not hold. */
   upload(object: NewObject, file: string, call: AwsCall): Promise<void>
   /** Aborts an upload and removes its parts. Has no effect when the parts are gone already. */
   abortUpload(upload: OpenUpload, call: AwsCall): Promise<void>

@@ -367,7 +367,7 @@ export const providers = z.object({
           isDefault: z.boolean(),
         }),
       ),
-      /** Fields of the configuration that only this provider uses. */
+      /** Fields of the configuration that only the listed provider uses. */
       inputs: z.array(z.enum(providerInputs)),
     }),
   ),
