@@ -42,7 +42,7 @@ export class Adoption {
         })
       }
     }
-    // An owner's agents are all adopted before the owner is resumed. If its deadline has passed, its agents must end together.
+    // An owner's agents are all adopted before the owner is resumed. If the owner's deadline has passed, its agents must end together.
     for (const record of owned.values()) await this.#resumeOwner(record)
     return adopted
   }

@@ -105,7 +105,7 @@ export class Agents {
       const createdAt = clock.wall()
       const handles = await engine.launch(scope, plan, [this.#newRow(id, request, createdAt)])
       await run.started(clock.wall())
-      // The agent may have failed while its row was written.
+      // The agent may have failed while its row was written, so its start is checked again.
       await handles.find(sessionLabel)?.requireGoodStart()
       const record = await this.get(id)
       this.#deps.events.emit('created', { agent: record.agent })

@@ -319,7 +319,7 @@ export class Cleanup {
     }
   }
 
-  /** Returns the status, and names everything that makes the system not clean. */
+  /** Returns whether the system is clean, and names everything that makes it not clean. */
   async look(namespace: string | undefined): Promise<{ readonly status: Status; readonly issues: readonly string[] }> {
     const { store, subscriptions } = this.#deps
     const { status, processes, open } = await this.#observe(namespace)

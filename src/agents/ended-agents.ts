@@ -20,7 +20,7 @@ export interface EndedAgentsDeps {
 export interface Removed {
   readonly agents: number
   readonly messages: number
-  /** Names each archive that could not be deleted, with the reason. */
+  /** One text for each archive that could not be deleted: the archive and the reason. */
   readonly errors: readonly string[]
 }
 

@@ -103,7 +103,7 @@ export class AgentEndings implements Endings {
 /** How many archives are deleted in parallel. */
 const removedAtOnce = 16
 
-/** Deletes the archives of these agents. Returns the failures by agent id, worded as in reports. */
+/** Deletes the archives of several agents. Returns the failures by agent id, worded as in reports. */
 export async function removeArchives(archives: Pick<Archives, 'remove'>, agentIds: readonly string[]): Promise<Map<string, string>> {
   const left = new Map<string, string>()
   for (let at = 0; at < agentIds.length; at += removedAtOnce) {

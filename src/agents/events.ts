@@ -16,7 +16,7 @@ export interface EventMap {
   }
   terminated: { readonly agentId: string; readonly namespace: string; readonly exitCode: number | null; readonly duration: number }
   deleted: { readonly agentId: string; readonly namespace: string }
-  /** This supervisor has adopted an agent that outlived its own. */
+  /** This supervisor has adopted an agent that outlived the supervisor that launched it. */
   adopted: { readonly agent: Agent; readonly run: Run }
   /** An agent of a task has sent no report for longer than its limit. */
   silent: { readonly agentId: string; readonly namespace: string; readonly taskId: string; readonly silentMs: number }

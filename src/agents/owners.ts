@@ -25,7 +25,7 @@ export interface OwnersDeps extends Pick<Runtime, 'clock' | 'newId'> {
 /** Requests and tasks: scopes that own the agents launched in them. Once closed they stay closed, also across restarts. */
 export class Owners {
   readonly #deps: OwnersDeps
-  /** Running openings, so that two launches with the same new id share one scope. */
+  /** The scopes of requests and tasks that are being opened, so that two launches with the same new id share one scope. */
   readonly #opening = new Map<string, Promise<string>>()
 
   constructor(deps: OwnersDeps) {
@@ -56,7 +56,7 @@ export class Owners {
     }
   }
 
-  /** Returns the scope if it is open in this process, or undefined if there is none. Throws when it exists and is not open here. */
+  /** Returns the scope of a request or task, or undefined if there is none. Throws when the scope is not open in this process. */
   async #findOpen(name: OwnerName): Promise<string | undefined> {
     const known = await this.#deps.store.findOwner(name.kind, name.namespace, name.id)
     const stateHere = known && this.stateOf(known.scopeId)

@@ -38,7 +38,7 @@ export async function play({ run, provider, events, stream, clock }: Play): Prom
   }
 }
 
-/** Returns true when one of the events ended the agent. */
+/** Performs the events that are due. Returns true when one of them ended the agent. */
 async function perform(run: Run, provider: Provider, stream: Stream, due: readonly ScheduledEvent[], first: number): Promise<boolean> {
   const messages: NewMessage[] = []
   let verdict: AgentResult | undefined

@@ -38,7 +38,7 @@ export interface PreflightDeps {
   /** The environment that agents inherit: this process's own, without Ebb's settings. */
   readonly environment: Readonly<Record<string, string>>
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
-  /** Throws when the placement cannot start an agent now. */
+  /** Checks the placement of the launch. Throws when the placement cannot start an agent now. */
   readonly requireReady: (launch: ProcessLaunch) => Promise<void>
   readonly freeBytes: () => number
   /** The path of a configuration file for the agent's program. */
@@ -52,7 +52,7 @@ const mostBytes = 131_071
 export interface Prepared {
   readonly provider: Provider
   readonly script: Script
-  /** Empty for a synthetic agent without a process. */
+  /** The intents of the launch. Empty for a synthetic agent without a process. */
   readonly plan: readonly Planned[]
 }
 
@@ -154,7 +154,7 @@ export class Preflight {
   }
 }
 
-/** Counts bytes as the kernel does. The error gives only the length, because a value may be secret. */
+/** Refuses arguments and variables that are too long for execve(2). The error gives only the length, because a value may be secret. */
 function requirePassable(argv: readonly string[], env: Readonly<Record<string, string>>): void {
   const refuse = (what: string, bytes: number): never => {
     const text = `${what} is ${bytes} bytes long, and no program can be given one of more than ${mostBytes}; put it into a file.`

@@ -54,7 +54,7 @@ async function firstOutput({ exit }: TreeHandle, path: string, { clock, readStar
   return !ended.timedOut && ended.value.code === 0 ? (await readStart(path, maxBytes)).trim() : undefined
 }
 
-/** True for a version query of this process that runs, or that could be closed. One of which something is left counts like any other scope. */
+/** True for a version query of this process, unless its close has failed: a scope of which something is left counts as not clean. */
 export function isRunningProbe(engine: Engine, scopeId: string): boolean {
   return scopeId.startsWith(prefix) && engine.owns(scopeId) && engine.inspect(scopeId)?.report?.success !== false
 }

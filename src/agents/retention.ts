@@ -23,7 +23,7 @@ export interface AgentArchive extends KeptArchive {
 export interface RetentionPass {
   readonly removed: readonly { readonly archive: AgentArchive; readonly why: Reason }[]
   readonly compressed: readonly AgentArchive[]
-  /** In a dry run it counts the archives to remove only: the gain of compression is not known in advance. */
+  /** The disk space that was freed. A dry run counts only the archives to remove: the gain of compression is not known in advance. */
   readonly freedBytes: number
   readonly errors: readonly string[]
 }

@@ -123,7 +123,7 @@ export class Run implements LivingAgent {
   watchExit(pid: number | undefined, exit: Promise<EndOfTree>): void {
     this.pid = pid
     this.#exited = exit.then(({ error, ...how }) => {
-      // A failure that the agent reported itself has more detail.
+      // A failure that the agent reported itself is kept, because it has more detail than the error of its process.
       if (error && this.#result?.isSuccess !== false) this.#result = { isSuccess: false, error }
       // No exit code and no signal: the exit is unknown.
       const seen = how.code === null && how.signal === null ? undefined : how

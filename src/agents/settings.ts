@@ -21,7 +21,7 @@ export interface Caps {
   readonly maxAgents: number
   /** The least free space on the disk of the home; with less, launches are refused. */
   readonly minFreeBytes: number
-  /** The limit of each output stream. */
+  /** The most bytes that an agent may write to each output stream. */
   readonly logBytes: number
   readonly messages: number
   readonly timeoutMs: number

@@ -16,7 +16,7 @@ export function planWorkspace({ base, id }: Pick<Task, 'base' | 'id'>, known: In
 
 export interface Workspace {
   readonly base: string
-  /** Relative to the base. */
+  /** The path of the workspace, relative to the base. */
   readonly path: string
   /** The mark of the shared folder in the base, when Ebb created that folder. */
   readonly known?: Inode | undefined

@@ -104,7 +104,7 @@ export class Ebb implements AsyncDisposable {
 
   /** Removes everything of this process and of ended processes, including logs, archives and rows, and verifies it. Afterwards launches work again. */
   async reset(options: { readonly force?: boolean; readonly timeoutMs?: number } = {}): Promise<Report> {
-    // The requests that exist now are remembered. New ones may be opened before the report arrives, and must stay.
+    // Only requests that exist now are dropped after the reset. New ones may be opened before the report arrives, and must stay.
     const old = [...this.#requests]
     const ids = [...this.#closedIds, ...old.map(([id]) => id)]
     const report = await this.#control.cleanup.reset(options).report

@@ -20,7 +20,7 @@ export type SettingsOf<Options extends OptionTable> = {
  */
 export interface PlacementDefinition<Options extends OptionTable = OptionTable> extends Pick<PlacementTraits, 'isRemote' | 'labels'> {
   readonly name: string
-  /** Its agents run at a host of their own, which `Placement.host` observes. */
+  /** True when the placement's agents run at a host of their own, which `Placement.host` observes. */
   readonly hasHost?: true
   readonly options: Options
   /**
@@ -28,7 +28,7 @@ export interface PlacementDefinition<Options extends OptionTable = OptionTable> 
    * configured.
    */
   readonly requires?: { readonly option: keyof Options & string; readonly what: string }
-  /** Present when the placement's agents have a terminal. It is named after the agent, so the agent needs a name. */
+  /** The terminals of the placement's agents, if they have any. A terminal is named after its agent, so the agent needs a name. */
   readonly terminal?: TerminalDefinition
   /** Variables that the recovery by a sentinel needs to find and release the resources of this placement. */
   recoveryEnvironment?(
@@ -40,7 +40,7 @@ export interface PlacementDefinition<Options extends OptionTable = OptionTable> 
 
 /** The terminals of a placement: how a person finds the terminal of an agent, attaches to it, and detaches from it. */
 export interface TerminalDefinition {
-  /** The keys that detach, as a person reads them. */
+  /** The keys by which a person detaches from the terminal, as text for help messages. */
   readonly detachKeys: string
   place(home: string, agentName: string): TerminalPlace
   /** Finds the terminal of an agent. Throws `agent_not_found` when the agent has none any more. */

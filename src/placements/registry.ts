@@ -13,7 +13,7 @@ export const placementOptions = Object.assign({}, ...definitions.map(({ options 
 
 export const placementNames: readonly string[] = definitions.map(({ name }) => name)
 
-/** A configuration: the settings of all placements are among its own. */
+/** The part of the configuration that has the settings of all placements. */
 type Settings = SettingsOf<typeof placementOptions>
 
 const all = definitions as readonly unknown[] as readonly PlacementDefinition<OptionTable>[]

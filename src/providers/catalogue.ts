@@ -76,8 +76,8 @@ export class Catalogue implements ProviderCatalogue {
     for (const old of this.#versions.keys()) if (old.endsWith(` ${file}`)) this.#versions.delete(old)
     const version = this.#deps.readVersion([path, '--version']).then(numberOf)
     this.#versions.set(key, version)
-    // A failed attempt is deleted, so that the next listing tries again. The caller gets the error from `version`. An attempt that hangs
-    // stays in the map.
+    // A failed query for a version is deleted, so that the next listing tries again. The caller gets the error from `version`. A query
+    // that hangs stays in the map.
     version.catch(() => this.#versions.delete(key))
     return version
   }

@@ -41,7 +41,7 @@ export const geminiCli: Provider = {
         ...(customArgs ?? []),
       ],
       env: {
-        // Without this variable gemini relaunches itself as a child and then reacts to no signal: it was still running after 20 s.
+        // Without GEMINI_CLI_NO_RELAUNCH gemini relaunches itself as a child and ignores every signal: it was still running after 20 s.
         GEMINI_CLI_NO_RELAUNCH: 'true',
         // No user can be asked whether the folder is trusted. Launching an agent in it counts as trust.
         GEMINI_CLI_TRUST_WORKSPACE: 'true',

@@ -2,7 +2,7 @@
 
 export type Json = Readonly<Record<string, unknown>>
 
-/** `JSON.stringify` recurses and fails at some thousand levels of nesting. A line up to this length cannot be nested that deeply. */
+/** A line up to this length cannot be nested too deeply for `JSON.stringify`, which recurses and fails at some thousand levels. */
 const alwaysShallowLength = 4_096
 
 /** Parses an object that `JSON.stringify` can also write, because it is stored as JSON. Anything else is undefined. */

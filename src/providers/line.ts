@@ -42,7 +42,7 @@ export function failure(error: AgentError): AgentResult {
   return { isSuccess: false, error }
 }
 
-/** The first of these arguments summarises a tool call. Long arguments, such as file contents, are only in the raw line. */
+/** Names of the arguments that can summarise a tool call, best first. Long arguments, such as file contents, are only in the raw line. */
 const summaryArguments = ['command', 'file_path', 'filePath', 'path', 'pattern', 'query', 'url', 'description']
 
 export function call(tool: string, input: Json): string {

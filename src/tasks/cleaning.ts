@@ -54,5 +54,5 @@ async function whyLeft(engine: Engine, resource: Resource): Promise<string | und
   return presence.is === 'present' ? `${what}: it exists again after it was released` : `${what}: ${presence.reason}`
 }
 
-/** An observation that takes longer counts as failed. */
+/** How long one observation of a resource may take. A longer one counts as failed. */
 const observationTimeoutMs = 5_000

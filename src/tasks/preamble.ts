@@ -3,9 +3,9 @@ import type { Task } from '../core/model/task.ts'
 export interface Introduction {
   readonly task: Task
   readonly name: string
-  /** `orchestrator`, or the name of an agent. */
+  /** The deployer of the agent: `orchestrator`, or the name of an agent. */
   readonly parent: string
-  /** The agent has the `ebb` MCP server. */
+  /** True when the agent has the `ebb` MCP server. */
   readonly canCallBack: boolean
 }
 

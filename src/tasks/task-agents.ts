@@ -11,7 +11,7 @@ export interface Member {
   readonly parentId: string | undefined
   /** The generation: 1 for agents deployed by the orchestrator. */
   readonly depth: number
-  /** Equal for deployments with the same type, prompt and parent. */
+  /** A key that is equal for deployments with the same type, prompt and parent. */
   readonly key: string
 }
 

@@ -44,7 +44,7 @@ export interface TasksDeps extends Runtime {
   readonly processesOf: (agentId: string) => Promise<readonly ProcessDetails[]>
   readonly readLog: ReadLog
   readonly terminalOf: (agent: Agent) => TerminalPlace | undefined
-  /** Throws the reason when no workspace can be created in this folder. */
+  /** Checks the folder for a new workspace. Throws the reason when no workspace can be created in the folder. */
   readonly requireFolder: (path: string) => void
 }
 

@@ -18,7 +18,7 @@ export interface AgentCaller {
 
 export interface OfTask {
   readonly taskId: string
-  /** If given, tasks of other namespaces count as not found. */
+  /** The namespace of the task. If given, tasks of other namespaces count as not found. */
   readonly namespace?: string
   readonly caller: Caller
 }
@@ -37,7 +37,7 @@ export interface CreateTask {
 export interface DeployAgent extends OfTask {
   readonly agentType: string
   readonly prompt: string
-  /** `orchestrator`, or the name or UUID of an agent of the same task. */
+  /** The parent of the agent: `orchestrator`, or the name or UUID of an agent of the same task. */
   readonly parent: string
   /** The provider of the agent, such as `claude-code`. */
   readonly provider: string
@@ -80,17 +80,17 @@ export function isLastStatus(status: string): status is LastStatus {
 }
 
 export interface ReportProgress extends AgentOfTask {
-  /** Any word. One of `lastStatuses` makes it the agent's last report. */
+  /** The reported status: any word. One of `lastStatuses` makes the report the agent's last one. */
   readonly status: string
   readonly message: string
-  /** From 0 to 100 percent. */
+  /** The reported progress, from 0 to 100 percent. */
   readonly progress: number
 }
 
 export interface ProgressTaken {
   /** True when the agent itself reported, false for the orchestrator. */
   readonly isOwn: boolean
-  /** Set after a last report: the agent's scope is closed when its process exits, at the latest at `by`. */
+  /** The planned end of an agent that has sent its last report: its scope is closed when its process exits, at the latest at `by`. */
   readonly cleanup?: { readonly scheduled: true; readonly by: string }
 }
 
@@ -116,7 +116,7 @@ export interface AgentView {
   readonly agentType: string
   readonly provider: string
   readonly placement: string
-  /** `orchestrator`, or the name of its parent. */
+  /** The parent of the agent: `orchestrator`, or the name of an agent. */
   readonly parent: string
   /** The id of the parent, if the parent is an agent. */
   readonly parentId?: string
@@ -132,9 +132,9 @@ export interface AgentView {
   readonly findings: number
   readonly messageCount: number
   readonly terminal?: TerminalPlace
-  /** Present once the agent has ended. */
+  /** The check whether an ended agent has done its work. Absent while the agent runs. */
   readonly completionValidation?: CompletionValidation
-  /** Present while the agent runs and has sent no report for longer than `stuckThreshold`. */
+  /** How long the agent has sent no report. Present while it runs and has been silent for longer than `stuckThreshold`. */
   readonly stuck?: { readonly since: string; readonly silentMs: number }
 }
 
@@ -153,7 +153,7 @@ export interface LimitView {
 export interface TaskView {
   readonly task: Task
   readonly status: TaskStatus
-  /** Oldest first. */
+  /** The agents of the task, oldest first. */
   readonly agents: readonly AgentView[]
   readonly counts: { readonly total: number; readonly active: number; readonly completed: number; readonly stuck: number }
   /** The agents deployed by the orchestrator, with their descendants. */
@@ -210,7 +210,7 @@ export interface CleanupResult {
   readonly verifiedNoZombies: boolean
   readonly zombies: readonly ProcessDetails[]
   readonly errors: readonly string[]
-  /** Absolute paths in the order stdout, progress, findings. */
+  /** The absolute paths of the agent's archives, in the order stdout, progress, findings. */
   readonly archivedFiles: readonly string[]
   readonly report: Report
 }

@@ -38,7 +38,7 @@ export class LineCutter {
     return this.#lineOffset
   }
 
-  /** Returns at most `mostLines` lines. The rest of the chunk is not consumed: `readOffset` stops before it. */
+  /** Cuts a chunk into lines and returns at most `mostLines`. The rest of the chunk is not consumed: `readOffset` stops before it. */
   add(chunk: Buffer, mostLines = Number.POSITIVE_INFINITY): Line[] {
     const lines: Line[] = []
     let from = 0
@@ -65,7 +65,7 @@ export class LineCutter {
     this.#readOffset += bytes.length
     const room = this.#longestBytes - this.#keptBytes
     if (room <= 0) return
-    // Copied, because the caller reuses the chunk's memory for the next read.
+    // The part of the line is copied, because the caller reuses the chunk's memory for the next read.
     this.#parts.push(Buffer.from(bytes.subarray(0, room)))
     this.#keptBytes += Math.min(bytes.length, room)
   }

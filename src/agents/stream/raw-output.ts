@@ -52,7 +52,7 @@ export async function* rawOutput({ place, watch, complete, signal }: OutputReadi
       const wasComplete = isComplete
       const { bytesRead } = await file.read(piece, 0, pieceBytes, offset)
       offset += bytesRead
-      // Copied, because the consumer may keep a piece while the next one is read.
+      // Each piece is copied, because the consumer may keep it while the next piece is read into the same memory.
       if (bytesRead > 0) yield Buffer.from(piece.subarray(0, bytesRead))
       else if (wasComplete) return
       else if (!hasNews)

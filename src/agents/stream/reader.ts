@@ -9,7 +9,7 @@ import { messageId } from './message-id.ts'
 /** One output stream of one agent. */
 export interface Source {
   readonly agentId: string
-  /** `stdout` or `stderr`. */
+  /** The name of the stream: `stdout` or `stderr`. */
   readonly stream: string
   readonly path: string
   /** The byte position at which reading continues. */
@@ -17,7 +17,7 @@ export interface Source {
   readonly parse: (line: string) => Parsed
   /** Reading stops after this many bytes. */
   readonly limitBytes: number
-  /** The limit for the whole agent, over both streams. */
+  /** The most messages of the whole agent, over both streams. */
   readonly limitMessages: number
 }
 
@@ -38,14 +38,14 @@ export class LogReader {
   #fd: number | undefined
   #savedOffset: number
   #isWriterGone = false
-  /** The reader will return no more lines. */
+  /** True when the reader will return no more lines. */
   isFinished = false
   /** True when the log is larger than the limit. The size of the file shows this before reading reaches the limit. */
   isOverLimit = false
   #hasReachedMessageLimit = false
   #isCut = false
   #failure: unknown
-  /** Why the path was refused. The first `read` throws it, like any other failure. */
+  /** Why the path of the log was refused. The first `read` throws this error, like any other failure. */
   #refusal: EbbError | undefined
   readonly #finished = Promise.withResolvers<void>()
   /** Resolves when every line within the limits is saved; rejects when one cannot be. */
@@ -168,7 +168,7 @@ function openForReading(path: string): number | undefined {
   } catch (error) {
     // ENOENT: the log was archived or deleted already, so nothing is left to read.
     if (errno(error) === 'ENOENT') return undefined
-    // ELOOP: a symlink. ENXIO: a socket.
+    // open(2) fails with ELOOP for a symlink, and with ENXIO for a socket.
     if (errno(error) === 'ELOOP' || errno(error) === 'ENXIO') throw refused(path)
     throw error
   }

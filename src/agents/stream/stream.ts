@@ -36,7 +36,7 @@ interface Pending {
   readonly saved: PromiseWithResolvers<readonly Message[]>
 }
 
-/** Errors that may pass. A save that fails with one of them is repeated. */
+/** Errors of the database that may be temporary. A save that fails with one of them is repeated. */
 const temporaryErrors: readonly ErrorCode[] = ['ledger_busy', 'ledger_unavailable', 'ledger_read_only']
 
 /** The messages as they were saved, or the error because of which they cannot be saved. */
@@ -65,7 +65,7 @@ export class Stream implements AsyncDisposable {
     return reader
   }
 
-  /** Call it once the writer is proven gone. Resolves when every line of the log is saved; rejects when one cannot be (G8). */
+  /** Reads a log whose writer is proven gone to its end. Resolves when every line is saved; rejects when one cannot be saved (G8). */
   async finish(path: string, open: () => Promise<Source | undefined>): Promise<void> {
     let reader = this.#readers.get(path)
     if (!reader) {
@@ -211,7 +211,7 @@ export class Stream implements AsyncDisposable {
     this.#ready.delete(reader)
     reader.end()
     reader.settle()
-    // A newer reader may already follow this log.
+    // A newer reader may already follow this log. Then the watch of the log must stay.
     if (this.#readers.get(path) !== reader) return
     this.#readers.delete(path)
     this.#watch.remove(path)

@@ -15,7 +15,7 @@ export interface CopyDeps {
 }
 
 export interface Copying {
-  /** True also copies what the container writes later, until it ends. */
+  /** True when the copy continues with what the container writes later, until the container ends. */
   readonly follows: boolean
   readonly signal: AbortSignal
   /** The limit of each stream in bytes. Output beyond it is discarded. */
@@ -24,9 +24,9 @@ export interface Copying {
 
 /** Problems of the copy, for the report. */
 export interface Copied {
-  /** The daemon's log is shorter than Ebb's, or begins differently. */
+  /** True when the daemon's log is shorter than Ebb's, or begins differently. */
   readonly isShortened: boolean
-  /** The output exceeded the limit. */
+  /** True when the output exceeded the limit. */
   readonly isCut: boolean
 }
 
@@ -50,7 +50,7 @@ export async function copyOutput(deps: CopyDeps, id: string, paths: OutputPaths,
   return { isShortened, isCut: streams.some((stream) => all[stream].isCut || copies[stream].isFull) }
 }
 
-/** Returns false when the daemon's bytes differ from those in the log. */
+/** Passes on the output of a container. Returns false when the daemon's bytes differ from those in the log. */
 async function pour(
   { queries }: CopyDeps,
   id: string,
@@ -66,8 +66,8 @@ async function pour(
 }
 
 /**
- * Appends what the daemon still has from where it continues the end of Ebb's log. When no overlap is found, all of it is appended: repeated
- * output is better than lost output.
+ * Finds where the daemon's shortened log continues the end of Ebb's log, and appends the output from there. When the two do not overlap,
+ * the daemon's whole log is appended: repeated output is better than lost output.
  */
 async function rejoin(deps: CopyDeps, id: string, paths: OutputPaths, how: Copying): Promise<Both<Copy>> {
   const joints = both((stream) => new Joint(new Copy(deps.effects, paths[stream], how.mostBytes), paths[stream]))
@@ -114,7 +114,7 @@ class Copy {
     return this.#seenBytes < this.#hadBytes
   }
 
-  /** Returns false when the bytes differ from those that the log has at this position. */
+  /** Takes the next output of the daemon. Returns false when its bytes differ from those that the log has at this position. */
   take(bytes: Uint8Array): boolean {
     const known = bytes.subarray(0, Math.max(0, this.#hadBytes - this.#seenBytes))
     if (known.length > 0 && !bytesAt(this.#path, this.#seenBytes, known.length).equals(known)) return false
@@ -176,7 +176,7 @@ export function overlapOf(tail: Buffer, head: Buffer): number {
   return 0
 }
 
-/** Returns fewer bytes when the file ends earlier. */
+/** Reads bytes of a log from a position on. Returns fewer bytes when the file ends earlier. */
 function bytesAt(path: string, position: number, length: number): Buffer {
   const bytes = Buffer.alloc(length)
   if (length === 0) return bytes

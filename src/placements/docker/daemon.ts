@@ -11,7 +11,7 @@ import type { Clock } from '../../core/ports/clock.ts'
 /** The connection to a Docker daemon: one client, loaded on first use, and a timeout for every call. */
 
 export interface DaemonPlace {
-  /** `unix:///PATH` or `tcp://HOST:PORT`. */
+  /** The address of the daemon: `unix:///PATH` or `tcp://HOST:PORT`. */
   readonly host: string
   /** A folder with ca.pem, cert.pem and key.pem, for a daemon that requires TLS (`DOCKER_CERT_PATH`). */
   readonly certificates?: string

@@ -69,12 +69,12 @@ async function attach(container: Dockerode.Container, abortSignal: AbortSignal):
   return stdin
 }
 
-/** Throws when a close has begun. A container that is started during a close would only be ended again by that close. */
+/** Throws when a close of the scope has begun. A container that is started during a close would only be ended again by that close. */
 function requireOpenScope(signal: AbortSignal): void {
   if (signal.aborted) throw new EbbError('scope_closed', 'The container was not started: its scope is closing.')
 }
 
-/** Returns false when the daemon answers that there is nothing to do. The next observation checks whether that is true. */
+/** Makes a call to the daemon. Returns false when the daemon answers that nothing is to be done; the next observation checks that. */
 async function ignoring(statuses: readonly number[], work: Promise<unknown>): Promise<boolean> {
   try {
     await work

@@ -17,7 +17,7 @@ export interface Followed {
   readonly mostBytes: number
 }
 
-/** The number of the backoff attempt whose delay, some hundred milliseconds, is waited after a stream has ended. */
+/** After a stream has ended, the follower waits some hundred milliseconds: the delay of this attempt of the backoff. */
 const endedAttempt = 6
 
 class Follower {

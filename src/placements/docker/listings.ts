@@ -1,6 +1,6 @@
 import type { SeenContainer } from './ports.ts'
 
-/** A query for containers with all of these labels. */
+/** A query for the containers that have all of the given labels. */
 export interface Wanted {
   readonly labels: Readonly<Record<string, string>>
 }

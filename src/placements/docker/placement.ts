@@ -33,9 +33,9 @@ interface DockerSettings {
   readonly dockerImage: string
   readonly dockerNetwork: string | undefined
   readonly dockerUser: string | undefined
-  /** `SOURCE:TARGET[:ro]` */
+  /** Mounts, each as `SOURCE:TARGET[:ro]`. */
   readonly dockerMount: readonly string[]
-  /** `NAME[=VALUE]` */
+  /** Variables of the container, each as `NAME[=VALUE]`. */
   readonly dockerEnv: readonly string[]
   readonly dockerMemory: number | undefined
   readonly dockerPids: number | undefined
@@ -49,7 +49,7 @@ interface DockerPlacementDeps {
   readonly host: string
   readonly context: LaunchContext
   readonly queries: DockerQueries
-  /** True when this pid is a process of this host in that container. A pid that the daemon reports may be a pid of another host. */
+  /** True when the pid is that of a process of this host in the container. A pid that the daemon reports may be a pid of another host. */
   readonly isOfContainer: (pid: number, containerId: string) => boolean
 }
 

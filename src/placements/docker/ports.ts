@@ -28,7 +28,7 @@ export interface ContainerMount {
 
 /** Every call that changes something, one method each, so that the crash matrix can end the process around each of them (G9). */
 export interface Docker {
-  /** Returns the daemon's own id of the container, which it never uses twice. */
+  /** Creates a container. Returns the daemon's own id of the container, which the daemon never uses twice. */
   create(order: ContainerOrder): Promise<string>
   /** Starts the container and sends the input to its standard input. Throws `scope_closed` when the signal has aborted before. */
   start(id: string, input: string, signal: AbortSignal): Promise<InputTransfer>
@@ -51,7 +51,7 @@ export interface SeenContainer {
   readonly id: string
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
-  /** `created`, `running`, `paused`, `restarting`, `removing`, `exited` or `dead`. */
+  /** The state that the daemon reports: `created`, `running`, `paused`, `restarting`, `removing`, `exited` or `dead`. */
   readonly state: string
 }
 
@@ -84,9 +84,9 @@ export interface DockerQueries {
   version(): Promise<string>
   hasImage(image: string): Promise<boolean>
   hasNetwork(network: string): Promise<boolean>
-  /** Undefined means that the daemon says there is no such container. The call waits while the daemon is busy with that container. */
+  /** Inspects a container. Undefined when the daemon answers that there is none. The call waits while the daemon is busy with it. */
   inspect(id: string, signal?: AbortSignal): Promise<InspectedContainer | undefined>
-  /** All containers with these labels, newest first, stopped ones included. It does not wait for busy containers. */
+  /** Lists all containers with the given labels, newest first, stopped ones included. Does not wait for busy containers. */
   list(labels: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<readonly SeenContainer[]>
   /**
    * True when no container has this name, and the daemon is not creating one with it. The daemon reserves a name before it lists the

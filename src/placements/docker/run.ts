@@ -67,7 +67,7 @@ export class ContainerRunKind implements ResourceKind<typeof containerRunKind, C
   readonly runsAgent = true
   readonly outlivesPower = true
   readonly isRemote = true
-  /** To register the wait for the exit, attach and start, each with its own timeout (docker.ts), and to send the input and observe. */
+  /** The time to register the wait for the exit, attach and start (each has a timeout of its own: docker.ts), send the input, observe. */
   readonly createBudgetMs = 70_000
   readonly #deps: ContainerRunDeps
   readonly #watches = new Map<string, ExitWatch>()

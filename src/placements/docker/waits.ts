@@ -18,7 +18,7 @@ export function backoff(clock: Clock, attempt: number, signal: AbortSignal): Pro
   })
 }
 
-/** True when the work settles in time. Rejects when the work rejects. */
+/** Waits for a promise. Returns true when it settles in time, and rejects when it rejects. */
 export async function isDoneIn(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
   const timer = new AbortController()
   const late = new Promise<boolean>((resolve) => clock.after(ms, timer.signal, () => resolve(false)))

@@ -10,7 +10,7 @@ export interface AwsCall {
   readonly signal: AbortSignal
   readonly clock: Clock
   /**
-   * True for a call that creates something. Once the call is sent, its answer is awaited even after the caller has aborted: AWS may still
+   * True for a call that creates a resource. Once the call is sent, its answer is awaited even after the caller has aborted: AWS may still
    * carry out a request whose connection was dropped, after an observation has found nothing. Only an attempt that is not sent yet is
    * dropped.
    */
@@ -67,7 +67,7 @@ export interface TaskAt extends Cluster {
 
 export interface TaskSeen {
   readonly arn: string
-  /** PROVISIONING, PENDING, ACTIVATING, RUNNING, DEACTIVATING, STOPPING, DEPROVISIONING, STOPPED. */
+  /** The status of the task: PROVISIONING, PENDING, ACTIVATING, RUNNING, DEACTIVATING, STOPPING, DEPROVISIONING or STOPPED. */
   readonly status: string
   readonly address?: string
   readonly stoppedReason?: string
@@ -118,20 +118,20 @@ export interface OpenUpload extends ObjectAt {
 }
 
 export interface Aws {
-  /** Returns the task that the order's token stands for, even when an earlier reply was lost. */
+  /** Starts a task. An order whose token was sent before returns the task of the earlier order, whose reply may have been lost. */
   runTask(order: TaskOrder, call: AwsCall): Promise<TaskSeen>
-  /** Does nothing when the task is stopped already, or no longer known. */
+  /** Stops a task. Has no effect when the task is stopped already, or no longer known. */
   stopTask(task: TaskAt, reason: string, call: AwsCall): Promise<void>
   registerTarget(target: Target, call: AwsCall): Promise<void>
-  /** Does nothing when the target is not registered. */
+  /** Deregisters a target. Has no effect when the target is not registered. */
   deregisterTarget(target: Target, call: AwsCall): Promise<void>
-  /** Fails with `taken` when the condition does not hold. */
+  /** Writes the object of a lease. Fails with `taken` when the condition on the existing object does not hold. */
   putLease(object: NewObject, body: string, call: AwsCall): Promise<void>
   /** Deletes only the object with this etag. Fails with `taken` when another one has replaced it. */
   deleteLease(object: ObjectAt, etag: string, call: AwsCall): Promise<void>
-  /** Uploads a file, in parts when it is large. Fails with `taken` when the condition does not hold. */
+  /** Uploads a file, in parts when it is large. Fails with `taken` when the condition on the existing object does not hold. */
   upload(object: NewObject, file: string, call: AwsCall): Promise<void>
-  /** Does nothing when the parts are gone already. */
+  /** Aborts an upload and removes its parts. Has no effect when the parts are gone already. */
   abortUpload(upload: OpenUpload, call: AwsCall): Promise<void>
 }
 
@@ -158,7 +158,7 @@ export interface AwsQueries {
   targetHealth(target: Pick<Target, 'group'> | Target, call: AwsCall): Promise<readonly TargetSeen[]>
   deregistrationDelayMs(group: string, call: AwsCall): Promise<number>
   head(object: ObjectAt, call: AwsCall): Promise<ObjectSeen | undefined>
-  /** Keys that begin with the given key. */
+  /** Lists the keys of a bucket that begin with the given key. */
   listObjects(prefix: ObjectAt, call: AwsCall): Promise<readonly string[]>
   openUploads(prefix: ObjectAt, call: AwsCall): Promise<readonly OpenUpload[]>
   describeCluster(cluster: Cluster, call: AwsCall): Promise<ClusterSeen | undefined>

@@ -110,7 +110,7 @@ export class EcsTaskKind implements ResourceKind<typeof ecsTaskKind, TaskRef> {
     for (let attempt = 1; !ctx.signal.aborted; attempt++) {
       const seen = await this.#describe(ref, ctx)
       if (seen?.status === 'RUNNING' && seen.address !== undefined) return seen.address
-      // A task in one of these states never runs again.
+      // A task that is stopping or has stopped never runs again.
       if (seen && /^(DEACTIVATING|STOPPING|DEPROVISIONING|STOPPED)$/.test(seen.status))
         throw new EbbError('launch_failed', `The task ${ref.arn} stopped before it ran: ${seen.stoppedReason ?? 'ECS gave no reason'}.`)
       await delay(ctx.clock, jittered(attempt, firstObserveDelayMs, longestObserveDelayMs), ctx.signal)

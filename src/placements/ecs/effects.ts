@@ -95,7 +95,7 @@ export function awsEffects(pool: ClientPool): Aws {
     upload: async (object, file, { signal, clock }) => {
       const { transfers, packages } = await pool.for(object.region)
       const Body = createReadStream(file)
-      // Errors of the file are reported to whoever reads it. When the upload is aborted before the file is opened, nobody reads, and an
+      // Errors of the file are reported to its reader. When the upload is aborted before the file is opened, there is no reader, and an
       // unhandled error event would end the process.
       Body.on('error', () => {})
       try {

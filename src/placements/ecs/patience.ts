@@ -64,13 +64,13 @@ export async function bounded<T>(
   } catch (error) {
     throw problemOf(operation, error)
   } finally {
-    stopped.promise.catch(() => {}) // Swallowed: the call has settled, so a later abort concerns nobody.
+    stopped.promise.catch(() => {}) // Swallowed: the call has settled, so a later abort has no effect.
     timer.abort()
     caller.removeEventListener('abort', leave)
   }
 }
 
-/** True when the only attempt was refused, or none was sent, so that nothing was created. For calls with `letsAnswer`. */
+/** True when the only attempt of a call was refused, or none was sent: the call created nothing. For calls with `letsAnswer`. */
 export function wasNotCarriedOut(error: unknown): boolean {
   return isAwsTrouble(error, 'refused', 'denied', 'credentials', 'aborted') && error.isCertain
 }

@@ -86,7 +86,7 @@ export function problemOf(operation: string, error: unknown): AwsProblem {
   if (status >= 200 && status < 300)
     return trouble('unreachable', `The answer to ${operation} could not be read: ${shortened(sentence(error))}; the call is retried.`)
   if (status >= 500) return trouble('unreachable', `AWS answered ${operation} with ${status} (${code}); the call is retried.`)
-  // The SDK's message when no call was made.
+  // The SDK throws this message before it makes a call, when it knows no region.
   if (status === 0 && (error as SdkError).message === 'Region is missing')
     return trouble('credentials', `No AWS region is known for ${operation}; set ecs.region, or AWS_REGION.`)
   if (status === 0)

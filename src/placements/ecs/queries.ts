@@ -21,7 +21,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
     describeTasks: async ({ cluster, region }, arns, call) => {
       const tasks: TaskSeen[] = []
       const missing: string[] = []
-      // A call asks one region, and tasks of an earlier setting may be in another region than those of the current one.
+      // A call queries one region. Tasks that were launched with an earlier setting may be in another region than the current one.
       const byRegion = Map.groupBy(arns, (arn) => regionOfArn(arn) ?? region)
       const chunks = [...byRegion].flatMap(([where, all]) => chunksOf(all).map((some) => ({ where, some })))
       for (const { where, some } of chunks) {

@@ -14,7 +14,7 @@ function familyOf({ taskDefinition }: Family): { readonly family?: string } {
 }
 
 /**
- * Tasks of these scopes, or of the whole cluster, that run or are meant to run. All families are searched: the setting may have named
+ * Tasks of the given scopes, or of the whole cluster, that run or are meant to run. All families are searched: the setting may have named
  * another one at the launch, and an address may have gone to any task of the cluster.
  */
 export async function findRunning(

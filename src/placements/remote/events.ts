@@ -41,7 +41,7 @@ export class EventReader {
   #afterReturn = false
   #isFirstLine = true
 
-  /** Reads one chunk and returns the news in it. The output of several events is joined. */
+  /** Reads one chunk and returns the events in it that are complete. The output of several events is joined. */
   add(chunk: Uint8Array): readonly RunnerNews[] {
     const news: RunnerNews[] = []
     const out: Buffer[] = []
@@ -80,7 +80,7 @@ export class EventReader {
     this.#lineBytes += part.length
     if (this.#lineBytes <= mostKeptBytes) return
     const line = this.#takeLine()
-    // A line of this length that is not data of an output event is ignored, because no known field is that long.
+    // A line over the limit that is not data of an output event is ignored, because no known field is that long.
     this.#longLine = this.#isOutput && isData(line) ? 'output' : 'ignored'
     if (this.#longLine === 'ignored') return
     this.#beginData()

@@ -15,7 +15,7 @@ export interface FollowerDeps {
   readonly path: string
   /** The limit of the output in bytes. One byte more is written, from which the reader of the log sees that the limit was exceeded. */
   readonly mostBytes: number
-  /** Throws when the runner does not answer: the state is then unknown. */
+  /** Queries the status of the agent. Throws when the runner does not answer: the status is then unknown. */
   readonly status: (signal: AbortSignal) => Promise<RunnerStatus>
   readonly stop: (signal: AbortSignal) => Promise<unknown>
 }

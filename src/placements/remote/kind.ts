@@ -35,11 +35,11 @@ export interface RemoteAgentRef {
 }
 
 /**
- * Where the runner itself runs, when Ebb started that as well, such as an ECS task. Its end is the end of the agent. It is the only way to
- * end the agent when the runner does not answer.
+ * The place where a runner runs, such as an ECS task, when Ebb started that place. The end of the place is the end of the agent. Ending the
+ * place is the only way to end the agent when the runner does not answer.
  */
 export interface RunnersPlace {
-  /** How long the place takes to end. */
+  /** How long the place of the runner takes to end. */
   readonly patienceMs: number
   observe(ref: RemoteAgentRef, ctx: Ctx): Promise<Presence>
   end(ref: RemoteAgentRef, ctx: Ctx): Promise<void>
@@ -129,7 +129,7 @@ export class RemoteAgentKind implements ResourceKind<typeof remoteAgentKind, Rem
     }
     await ctx.record(detail)
     const stream = await runner.stream({ ...call, signal: ctx.signal }, order)
-    // Registered before anything else can fail, so that the release of a failed launch finds the follower.
+    // The follower is registered before anything else can fail, so that the release of a failed launch finds it.
     const follower = new Follower({
       effects,
       clock,
@@ -173,7 +173,7 @@ export class RemoteAgentKind implements ResourceKind<typeof remoteAgentKind, Rem
   async #presence(ref: RemoteAgentRef, ctx: Ctx, hasAll: (follower: Follower) => Promise<boolean>): Promise<Presence> {
     const { detail } = ref
     const at = ctx.clock.wall()
-    // Recorded before the first call. Without it no call was made.
+    // The ledger's record is written before the first call, so without a record no call was made.
     if (!detail) return absent({ method: 'no call to a runner was made', strength: 'api', at })
     const place = this.#deps.placeOf?.(ref.spec)
     let status: RunnerStatus
@@ -258,8 +258,8 @@ export class RemoteAgentKind implements ResourceKind<typeof remoteAgentKind, Rem
   }
 
   /**
-   * False when the runner does not answer. The step before this one called the runner to stop the agent, so the place of a silent runner
-   * may be ended now.
+   * Whether the runner answers. The previous step of the stop has called the runner to stop the agent, so the place of a runner that does
+   * not answer may be ended.
    */
   async #isAnswering(ref: RemoteAgentRef, ctx: Ctx): Promise<boolean> {
     try {

@@ -66,12 +66,13 @@ async function check({ queries, url, token }: RemoteDeps, call: () => RunnerCall
     ]
   } catch (error) {
     if (error instanceof RunnerDenied) return [address, { setting, isGood: false, says: sentence(error) }]
-    // The token is not the cause of this error. Another server may answer a health check as well: Ebb's control plane has one below /api.
+    // An error other than denied access is not about the token. The health check may have been answered by another server, such as Ebb's
+    // control plane, which has one below /api.
     return [address.isGood ? { ...address, isGood: false, says: withHint(sentence(error), url) } : address]
   }
 }
 
-/** Adds a hint when the configured address has a path. */
+/** Adds a hint to an error message when the configured address of the runner has a path. */
 function withHint(problem: string, url: string): string {
   const { origin, pathname } = new URL(url)
   if (pathname === '/') return problem

@@ -29,14 +29,14 @@ export interface RunnersTask {
   readonly region?: string
 }
 
-/** Input of the start that is not in the spec. Only in memory. */
+/** The part of an agent's start that is not in the spec. It is kept only in memory. */
 export interface RemoteAgentLaunch {
   readonly order: RunnerOrder
   /** The resource of the plan that gives the address of the runner, when the spec has no URL. */
   readonly runner?: Label<AddressHandle>
 }
 
-/** What the ledger records, step by step during the creation. */
+/** What the ledger records about an agent at a runner, step by step during its launch. */
 export interface RemoteAgentDetail {
   readonly url: string
   /** The ECS task that was started for the runner. */
@@ -74,7 +74,7 @@ export type RunnerNews =
 export interface RunnerStream {
   /** The agent's id at the runner. */
   readonly agentId: string
-  /** Ends after `complete` or `error`. Throws when the connection is lost before that. */
+  /** The events of the agent, which end with `complete` or `error`. Throws when the connection is lost before that. */
   readonly news: AsyncIterable<RunnerNews>
   /** Closes the connection. The runner then stops the agent, as the protocol requires (docs/in-depth/runner.md). */
   hangUp(): void
@@ -85,9 +85,9 @@ export interface RunnerStream {
  * (G9).
  */
 export interface Runner {
-  /** Settles when the agent runs. */
+  /** Launches an agent and opens its stream. Settles when the agent runs. */
   stream(call: RunnerCall, order: RunnerOrder): Promise<RunnerStream>
-  /** Settles when the runner says that the processes are proven gone, or that it has no such agent. */
+  /** Stops an agent. Settles when the runner says that its processes are proven gone, or that it has no such agent. */
   stop(call: RunnerCall, agentId: string, isForced: boolean): Promise<'stopped' | 'not-found'>
 }
 

@@ -48,7 +48,7 @@ export class RunnerAgents {
 
 const opened = new WeakMap<PlacementParts, RunnerAgents>()
 
-/** The runner agents of these parts. Placements that are opened with the same parts share one instance. */
+/** Returns the agents at runners. Placements that are opened with the same dependencies share one instance. */
 export function runnerAgentsOf(parts: PlacementParts): RunnerAgents {
   const agents = opened.get(parts) ?? new RunnerAgents(parts)
   opened.set(parts, agents)

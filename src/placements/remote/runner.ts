@@ -167,8 +167,8 @@ function send({ place, token, method, path, body, signal }: Ask): Promise<Incomi
       agent: isSecure ? new SecureAgent({ keepAlive: false }) : new PlainAgent({ keepAlive: false }),
       headers: {
         accept: 'application/json, text/event-stream',
-        // A runner that listens on all addresses does not know them, and accepts only the names that it was given (`--allow-host`). This
-        // header is not set with TLS: Node would expect its name, instead of that of the address, in the certificate.
+        // `host` is set because a runner that listens on all addresses does not know them, and accepts only the names that it was given
+        // (`--allow-host`). With TLS it is not set: Node would expect this name in the certificate, instead of that of the address.
         ...(!isSecure && isNumber(url) && { host: 'localhost' }),
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
         ...(text && { 'content-type': 'application/json', 'content-length': text.length }),

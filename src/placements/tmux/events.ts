@@ -51,7 +51,7 @@ export class PaneListener implements PaneEvents {
     this.#effects = effects
     this.#pipe = pipe
     this.#exitFile = exitFile
-    // Swallowed: a launch awaits these promises, but an adopted pane needs none of them.
+    // Swallowed: a launch awaits the promises of the first events, but an adopted pane needs none of them.
     for (const promise of [this.ready, this.collectors, this.pid]) promise.catch(() => {})
   }
 

@@ -81,15 +81,15 @@ const suffixes = ['.orders', '.events', '.exit', '.exit.new']
 const paneBudgetMs = 5_000
 
 /**
- * An agent that ends within the first time has failed to start. The launch waits for that time, counted from the orders. It also waits at
- * least the second time after the agent has entered its cgroup, which can take 20 ms.
+ * An agent that ends within `startWindowMs` of its orders has failed to start, so the launch waits for that time. It also waits at least
+ * `leastStartMs` after the agent has entered its cgroup, because entering can take 20 ms.
  */
 const startWindowMs = 30
 const leastStartMs = 12
 
 /**
- * A program that fails to start has used less processor time than the first value. On a busy machine the launch waits until the agent has
- * used that much, but not longer than the second value.
+ * A program that fails to start has used less processor time than `startProcessorMs`. On a busy machine the launch waits until the agent
+ * has used that much, but not longer than `busyStartMs`.
  */
 const startProcessorMs = 5
 const busyStartMs = 1_000

@@ -32,8 +32,8 @@ export interface TmuxDeps {
 export class Tmux {
   readonly #deps: TmuxDeps
   /**
-   * The running listing, and the one after it. Callers that arrive while a listing runs share the next one, which begins after they have
-   * called.
+   * The running listing of sessions, and the listing after it. Callers that arrive while a listing runs share the next listing, which
+   * begins after they have called.
    */
   #listing: { readonly current: Promise<Listing>; next: Promise<Listing> | undefined } | undefined
 
@@ -54,8 +54,8 @@ export class Tmux {
       ...['new-session', '-d', '-P', '-F', '#{session_id} #{pane_pid}', '-s', name, '-x', '200', '-y', '50', '-c', '/'],
       ...['-e', `EBB_SCOPE=${pane.environmentTag}`, '--', ...pane.argv],
       ...[';', 'set-option', '-t', `=${name}:`, markOption, mark],
-      // An agent that knows the socket may create sessions on this server. With this option such a session gets the environment tag of its
-      // creator, and ends with the creator.
+      // An agent that knows the socket may create sessions on this server. With `update-environment` such a session gets the environment
+      // tag of its creator, and ends with the creator.
       ...[';', 'set-option', '-g', 'update-environment', 'EBB_SCOPE'],
     )
     // Entering a cgroup takes up to 20 ms, and only the client that starts the server must enter it. All others get `-N`, which keeps them
@@ -70,7 +70,7 @@ export class Tmux {
     return second
   }
 
-  /** Returns the session, or the error output of tmux. */
+  /** Runs the command that creates a session. Returns the session, or the error output of tmux. */
   async #make(command: { readonly program: string; readonly argv: readonly string[] }) {
     const env = this.#environment()
     const child = await this.#deps.effects.spawn({ ...command, env, cwd: '/', stdio: ['ignore', 'pipe', 'pipe'] })
@@ -128,7 +128,7 @@ export class Tmux {
 
   #environment(): Record<string, string> {
     const { PATH = '/usr/bin:/bin', EBB_SCOPE } = this.#deps.environment
-    // The server keeps the environment of the client that started it, and passes it to every pane, so it gets only these variables.
+    // The server keeps the environment of the client that started it, and passes it to every pane, so it gets only a few variables.
     return { PATH, LC_ALL: 'C.UTF-8', ...(EBB_SCOPE !== undefined && { EBB_SCOPE }) }
   }
 }

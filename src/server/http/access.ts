@@ -67,7 +67,7 @@ export class Access {
     return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.host.toLowerCase() === host
   }
 
-  /** Compares in constant time. False when the server has no token. */
+  /** Compares a text with the server's token, in constant time. False when the server has no token. */
   isToken(candidate: string): boolean {
     const given = Buffer.from(candidate)
     return this.#token !== undefined && given.length === this.#token.length && timingSafeEqual(given, this.#token)

@@ -41,7 +41,7 @@ export interface AppDeps {
   readonly mcp: McpEndpointRoutes
   /** The folder with the built dashboard. */
   readonly dashboard?: string
-  /** Present when the server is also a runner host. */
+  /** The dependencies of the runner, when the server is also a runner host. */
   readonly runner?: RunnerDeps
 }
 
@@ -145,7 +145,7 @@ function addRoute(app: FastifyInstance, route: Route): void {
   })
 }
 
-/** The header as a field of an object, so that a validation error names the header. */
+/** The header with the namespace, as a field of an object, so that a validation error names the header. */
 const namespaceHeader = z.object({ 'X-Ebb-Namespace': namespaceName.optional() })
 
 function namespaceOf(query: unknown, request: FastifyRequest): string | undefined {

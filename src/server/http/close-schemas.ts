@@ -65,5 +65,5 @@ export const historyEntry = z.object({
   escalation: z.enum(ladderSteps).optional(),
 })
 
-/** An entry with its report, or, while the close runs, with the progress of its resources. */
+/** An entry of the history: a close with its report, or, while the close runs, with the progress of its resources. */
 export const historyDetail = historyEntry.extend({ report: report.optional(), progress: z.array(progress).optional() })

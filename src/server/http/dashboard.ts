@@ -23,7 +23,7 @@ const types: Readonly<Record<string, string>> = {
   '.png': 'image/png',
 }
 
-/** These routes need no token: the files hold no data, and the page asks its user for the token. */
+/** The routes of the dashboard. They need no token: the files hold no data, and the page asks its user for the token. */
 export const dashboardPaths: readonly string[] = ['/', '/assets/*']
 
 const securityHeaders = {

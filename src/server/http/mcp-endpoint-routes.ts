@@ -117,7 +117,7 @@ export class McpEndpointRoutes {
     return { caller, ...(isNamed && { namespace }), ...(cwd !== undefined && { cwd }) }
   }
 
-  /** The orchestrator with the server's token, or without one where none is required; or the agent that has the token. */
+  /** The caller: the agent that has the token of the request, else the orchestrator, which needs the server's token if there is one. */
   async #callerOf({ headers: { authorization } }: FastifyRequest): Promise<Caller> {
     const { access, control } = this.#deps
     const token = bearerOf(authorization)

@@ -16,7 +16,7 @@ export interface Call<P, Q, B> {
 
 interface Shape<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** In the notation of OpenAPI: `/agents/{id}`. */
+  /** The path of the route, in the notation of OpenAPI: `/agents/{id}`. */
   readonly path: string
   readonly summary: string
   readonly params?: P

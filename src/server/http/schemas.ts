@@ -321,15 +321,15 @@ export const placements = z.object({
     z.object({
       name: z.string(),
       title: z.string(),
-      /** False without the setting that it needs, or without its program. */
+      /** False when the placement lacks the setting or the program that it needs. */
       isAvailable: z.boolean(),
       /** True for the placement of a launch that names none. */
       isDefault: z.boolean(),
-      /** Its agents are not processes of the server's host. */
+      /** True when the placement's agents are not processes of the server's host. */
       isRemote: z.boolean(),
-      /** Its agents have a terminal that a person can attach to. */
+      /** True when the placement's agents have a terminal that a person can attach to. */
       hasTerminal: z.boolean(),
-      /** Its agents run at a host of their own, which `/hosts` lists. */
+      /** True when the placement's agents run at a host of their own, which `/hosts` lists. */
       hasHost: z.boolean(),
       needs: z.object({ setting: z.string(), what: z.string() }).optional(),
     }),
@@ -338,9 +338,9 @@ export const placements = z.object({
     z.object({
       name: z.string(),
       title: z.string(),
-      /** The last step of its release ends running processes. For other kinds that step only removes the resource. */
+      /** True when the last step of the kind's release ends running processes. For other kinds that step only removes the resource. */
       endsProcesses: z.boolean(),
-      /** Its resources are on another host. */
+      /** True when resources of the kind are on another host. */
       isOnOtherHost: z.boolean(),
     }),
   ),
@@ -367,7 +367,7 @@ export const providers = z.object({
           isDefault: z.boolean(),
         }),
       ),
-      /** Fields of the configuration that only this provider uses. */
+      /** Fields of the configuration that only the listed provider uses. */
       inputs: z.array(z.enum(providerInputs)),
     }),
   ),

@@ -44,7 +44,7 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
-/** Throws for an address that other machines can reach when no token is set. Call it before anything is opened. */
+/** Throws when the server would listen for other machines without a token. It is called before the server opens anything. */
 export function requireSafe({ host, token }: Pick<ServerSettings, 'host' | 'token'>): void {
   if (isLoopback(host) || token !== undefined) return
   throw new EbbError('bad_usage', `Listening on ${host} lets other machines in; give a --token, or listen on 127.0.0.1.`)

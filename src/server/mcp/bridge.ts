@@ -107,7 +107,7 @@ export class Bridge {
     }
     const abort = new AbortController()
     const sent = this.#send(message, { requestSignal: abort.signal, onRequestStreamEnd: () => this.#fail(id, undefined) })
-    // The error is handled below; a notification that waits for `sent` is sent all the same.
+    // Swallowed: the next statement handles the error. A notification that waits for `sent` is sent even when the request failed.
     this.#pending.set(id, { abort, isModern: isModern(message), sent: sent.catch(noop) })
     await sent.catch((error: unknown) => this.#fail(id, error))
   }
@@ -154,7 +154,7 @@ export class Bridge {
   async #repeatInitialize(far: StreamableHTTPClientTransport, initialize: JSONRPCRequest): Promise<void> {
     const id = `ebb-bridge-${++this.#repeats}`
     const answer = new Promise<JSONRPCMessage>((resolve, reject) => this.#repeated.set(id, { resolve, reject }))
-    answer.catch(noop) // The promise is awaited below; it may reject before that.
+    answer.catch(noop) // Swallowed: the answer may fail before `await answer`, which reports the failure.
     try {
       await far.send(
         { ...initialize, id },

@@ -23,7 +23,7 @@ export const prompt = z
   .max(1_048_576)
   .describe('The complete instructions for the agent; it knows nothing of this conversation. Ebb adds how to report back.')
 
-/** What runs, and where. */
+/** The arguments that name the program of an agent and its placement. */
 export const program = {
   provider: z
     .string()

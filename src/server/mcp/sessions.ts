@@ -26,7 +26,7 @@ const checkEveryMs = 60_000
 
 export class Sessions {
   readonly #clock: Clock
-  /** Ordered by their last use, the oldest first. */
+  /** The sessions by id, ordered by their last use: the least recently used is first. */
   readonly #entries = new Map<string, Entry>()
   readonly #lifetime = new AbortController()
 
@@ -45,7 +45,7 @@ export class Sessions {
     return session && isSame(session.caller, caller) ? session : undefined
   }
 
-  /** False when the limit is reached and all sessions wait for answers, so that none can be ended. */
+  /** Whether a session can be added. False when the limit is reached and all sessions wait for answers, so that none can be ended. */
   hasRoom(): boolean {
     return this.#entries.size < mostSessions || this.#dispensable() !== undefined
   }

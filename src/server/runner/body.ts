@@ -13,7 +13,7 @@ const { shape } = schemas.configuration
 const optional = <T extends z.ZodType>(schema: T) => z.preprocess((value) => (value === '' ? undefined : value), schema.nullish())
 const tools = z.union([
   z.array(schemas.argument).max(1_000),
-  // A text with commas is accepted too, because the agent programs accept one.
+  // A list of tools may also be a text with commas, because the agent programs accept such a text.
   schemas.argument.transform(toolsIn),
 ])
 
@@ -89,7 +89,7 @@ function serversIn(text: string): readonly McpServer[] {
   return inConfig(shape.mcp.unwrap(), { servers }).servers as readonly McpServer[]
 }
 
-/** Splits at commas, except inside the parentheses of a tool's rule: `Bash(git log, git diff),Read`. */
+/** Splits a list of tools at its commas, except inside the parentheses of a tool's rule: `Bash(git log, git diff),Read`. */
 function toolsIn(text: string): readonly string[] {
   const tools = ['']
   let depth = 0

@@ -51,7 +51,7 @@ export class EarlierAgents {
     return this.#ended.has(id)
   }
 
-  /** Undefined for an agent that never existed, or that is not remembered any more. */
+  /** The status of an agent of an earlier run. Undefined for an agent that never existed, or that is not remembered any more. */
   async find(id: string): Promise<RunnerStatusNow | undefined> {
     const known = this.#ended.get(id)
     if (known) return known.status
@@ -69,7 +69,7 @@ export class EarlierAgents {
     return { isAlive, exitCode: agent?.exitCode ?? null, signal: agent?.signal ?? null, uptimeMs: agent ? this.#uptimeMs(agent) : 0 }
   }
 
-  /** False for an unknown agent. Resolves once its processes are proven gone, also when another process recovers them. */
+  /** Stops an agent; false for an unknown one. Resolves once its processes are proven gone, also when another process recovers them. */
   async stop(id: string, force: boolean): Promise<boolean> {
     const { agents, engine, store } = this.#control
     const seen = await this.find(id)

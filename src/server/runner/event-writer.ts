@@ -46,7 +46,7 @@ export class EventWriter {
     return Buffer.concat(out)
   }
 
-  /** Returns what came after the last newline, at the end of the output. */
+  /** Returns the events for the text after the last newline, once the output has ended. */
   rest(): Buffer {
     const out: Buffer[] = []
     if (this.#heldBytes > 0) this.#send(out)

@@ -27,7 +27,7 @@ export interface RunnerTimes {
 
 const usualTimes: RunnerTimes = { rememberMs: 60_000, refuseMs: 600_000, sweepMs: 5_000 }
 
-/** Bounds the memory for refused ids. */
+/** The most refused ids that are kept, which bounds the memory. */
 const mostRefused = 10_000
 
 /** How an agent ended, for its stream. */
@@ -93,7 +93,7 @@ export class RunnerHost {
     return new Set(this.#agents.keys())
   }
 
-  /** Resolves when the agent runs. An id that is already known is refused. */
+  /** Launches an agent. Resolves when the agent runs. An id that is already known is refused. */
   async launch(order: Omit<RunnerOrder, 'agentId'> & { readonly agentId?: string }, isStreamed: boolean): Promise<RunnerAgent> {
     const { store, newId } = this.#control
     const id = order.agentId ?? newId()

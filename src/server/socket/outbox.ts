@@ -2,15 +2,15 @@ import type { Socket } from 'socket.io'
 import { noop } from '../../core/engine/race.ts'
 
 /**
- * The limit for messages. While more than this waits for a client, its messages are read from the store later, at the client's own
- * pace.
+ * The limit up to which live messages are queued for one client. While more waits for the client, its messages are read from the store
+ * later, at the client's own pace.
  */
 const mostPackets = 8_192
 const mostBytes = 4 * 1_048_576
 
 /**
- * The limit for everything. A client is disconnected when more than this waits for it. Broadcasts and answers count too: they
- * cannot be read from the store later, so they are always queued.
+ * The limit for everything that waits to be sent to one client. A client above this limit is disconnected. Broadcasts and answers count
+ * too: they cannot be read from the store later, so they are always queued.
  */
 const mostPacketsEver = 20_000
 const mostBytesEver = 64 * 1_048_576
@@ -30,7 +30,7 @@ export class Outbox {
     socket.conn.on('packetCreate', ({ data }: { readonly data?: unknown }) => {
       this.#packets += 1
       this.#bytes += typeof data === 'string' ? data.length : 0
-      // The limit is checked in the next tick: when the connection takes the packet at once, nothing waits.
+      // The limit is checked in the next tick, because a packet that the connection takes at once does not wait to be sent.
       if (this.#isFull) process.nextTick(() => this.#isFull && socket.disconnect(true))
     })
     socket.conn.on('drain', () => {
@@ -53,7 +53,7 @@ export class Outbox {
       await this.#room()
       await work()
     })
-    this.#turns = turn.catch(noop) // The caller handles the error; the next turn runs all the same.
+    this.#turns = turn.catch(noop) // Swallowed: the caller handles the error of its work, and the next work runs all the same.
     return turn
   }
 

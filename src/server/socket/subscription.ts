@@ -15,7 +15,7 @@ export interface SubscriptionDeps {
   /** The number of the last message that the client has. */
   readonly since: number
   readonly readPage: ReadPage
-  /** Has this subscription until it ends. */
+  /** The registry that lists this subscription until it ends. */
   readonly subscriptions: Subscriptions
   readonly onDrop: () => void
 }
