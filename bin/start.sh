@@ -41,6 +41,6 @@ done
 # `ebb exec` of a short command lasts milliseconds: without helper threads for V8, and with just enough memory for new objects that no
 # garbage collection happens, it starts 5 % faster. Other commands have the memory that a server needs.
 ebb_flags=--min-semi-space-size=16
-[ "$1" = exec ] && ebb_flags='--min-semi-space-size=4 --v8-pool-size=0'
+[ "$1" = exec ] && ebb_flags='--min-semi-space-size=4 --v8-pool-size=1'
 
 exec "$ebb_node" --disable-warning=ExperimentalWarning $ebb_flags "$ebb_root/bin/start.cjs" "$ebb_from" "$ebb_found" "$@"

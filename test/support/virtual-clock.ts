@@ -1,9 +1,9 @@
-import type { Clock } from '../../src/core/ports/clock.ts'
+import type { Cancellation, Clock } from '../../src/core/ports/clock.ts'
 
 interface Timer {
   readonly atMs: number
   readonly order: number
-  readonly signal: AbortSignal
+  readonly signal: Cancellation
   readonly callback: () => void
 }
 
@@ -30,7 +30,7 @@ export class VirtualClock implements Clock {
     return new Date(this.#nowMs).toISOString()
   }
 
-  after(ms: number, signal: AbortSignal, callback: () => void): void {
+  after(ms: number, signal: Cancellation, callback: () => void): void {
     if (!signal.aborted && ms !== Number.POSITIVE_INFINITY)
       this.#timers.push({ atMs: this.#nowMs + Math.max(0, ms), order: this.#order++, signal, callback })
   }

@@ -77,9 +77,10 @@ export function chooseContainment(wanted: 'auto' | ContainmentName, { all, avail
   // `scan` is always available.
   for (const name of wanted === 'auto' ? containmentNames : [wanted]) {
     const found = all.get(name)
-    const availability = availabilityOf(name)
-    if (found && availability.available) return found
-    unavailable = availability
+    // A cgroup containment exists only where the detection has just found it available.
+    if (found && name === 'cgroup') return found
+    unavailable = availabilityOf(name)
+    if (found && unavailable.available) return found
   }
   throw new EbbError(
     'containment_unavailable',
