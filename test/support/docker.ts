@@ -24,7 +24,7 @@ export interface TestContainer {
 }
 
 export interface TestDaemon {
-  /** For example `unix:///…/sock`. */
+  /** The address of the daemon, such as `unix:///…/sock`. */
   readonly host: string
   readonly folder: string
   /** Settings of a server that uses this daemon. */

@@ -122,7 +122,7 @@ export class PageReader implements AsyncDisposable {
     return server
   }
 
-  /** The same line with the addresses and ids of this test. */
+  /** Returns a command line of the page with the addresses and ids of this test in place of those on the page. */
   async #localLine(command: string): Promise<string> {
     let line = command
     const called = this.#servers.at(-1)

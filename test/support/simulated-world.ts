@@ -53,7 +53,10 @@ export class SimulatedWorld {
   readonly intended = new Set<string>()
   /** The last observation of each thing that the engine received. */
   readonly lastSeen = new Map<string, Presence['is']>()
-  /** Things that an observation has proven absent, and no later observation has found present. One without an answer disproves nothing. */
+  /**
+   * Things that an observation has proven absent, and no later observation has found present. A later observation without an answer
+   * disproves nothing.
+   */
   readonly seenAbsent = new Set<string>()
   /** Things that were destroyed with unmet obligations, though the ledger had no request to drop them. */
   readonly lost = new Set<string>()

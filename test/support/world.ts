@@ -31,7 +31,7 @@ export function processes(): readonly Seen[] {
 
 export function seen(pid: number): Seen | undefined {
   const stat = text(`/proc/${pid}/stat`)
-  // The command may contain blanks and parentheses. The last parenthesis ends it.
+  // The command in /proc/PID/stat is in parentheses and may itself contain blanks and parentheses. The last parenthesis ends it.
   const parts = /^(\d+) \((.*)\) (.*)$/s.exec(stat)
   if (!parts) return undefined
   const [, , command = '', rest = ''] = parts
