@@ -13,7 +13,7 @@ export class Place implements Disposable {
   readonly home: string
   readonly temp: string
   readonly work: string
-  /** A folder for files of the way itself. */
+  /** A folder for the files of the way to stop the program, such as the home of a server. */
   readonly own: string
   /** The temp folders that are searched for leftovers: that of the program, and that of a server that runs it. */
   readonly tempFolders: string[]

@@ -7,7 +7,7 @@ export class FlakyProxy implements AsyncDisposable {
   readonly #sockets = new Set<Socket>()
   /** Requests whose first bytes match reach the server, and their answers are lost. */
   loses: RegExp | undefined
-  /** Like `loses`, but the connection is reset at the moment of the answer. */
+  /** Requests whose first bytes match reach the server, and the connection is reset at the moment of the answer. */
   cuts: RegExp | undefined
   /** New connections are accepted and never answered. */
   isDeaf = false

@@ -96,7 +96,7 @@ export interface EbbOptions {
   readonly deadlineMs?: number
   /** A wrapper command, such as strace, in front of `bin/ebb` and its arguments. */
   readonly through?: readonly string[]
-  /** Another program than `bin/ebb` of this checkout. */
+  /** The program to run instead of `bin/ebb` of this checkout. */
   readonly program?: string
 }
 

@@ -89,7 +89,7 @@ describe('remote: a runner', () => {
     await firstWord(server, id)
     await runner.stop()
     expect(agentProcesses(runner.home)).toEqual([])
-    // The agent was not stopped here. It is unknown, unless the runner reported its end before it exited.
+    // No request stopped the agent. Its end is unknown, unless the runner reported the end before the runner exited.
     expect(['terminated', 'completed']).not.toContain((await server.get(`/api/agents/${id}`)).status)
     const again = await startRunner(runner.home, runner)
     try {

@@ -64,7 +64,7 @@ function watches(): number {
     try {
       return readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')
     } catch {
-      return '' // This entry is the descriptor of the listing itself, which is closed by now.
+      return '' // One entry is the descriptor of the folder listing itself, which is closed by now and cannot be read.
     }
   })
   return files.join('').split('inotify wd:').length - 1
