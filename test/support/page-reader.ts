@@ -151,7 +151,7 @@ export class PageReader implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Reverse order: servers that use another one stop first.
+    // The servers stop in reverse order of their start, because a later server may use an earlier one.
     for (const server of this.#servers.toReversed()) await server.stop()
   }
 }

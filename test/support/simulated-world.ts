@@ -13,7 +13,7 @@ import { type Faults, never } from './faults.ts'
 export interface ThingSpec {
   /** The gentlest step that ends the thing. */
   readonly hears: LadderStep
-  /** The number of such steps, or stronger ones, that end the thing. */
+  /** How many steps of that strength, or stronger, the thing needs until it ends. */
   readonly times: number
   /** Obligations: work that must be done before the thing is destroyed. */
   readonly owes: readonly string[]

@@ -15,7 +15,7 @@ export interface Seen {
   /** Arguments and environment as the kernel keeps them, separated by NUL. */
   readonly argv: string
   readonly environ: string
-  /** One line per hierarchy, as in `/proc/PID/cgroup`. */
+  /** The cgroups of the process, one line per hierarchy, as in `/proc/PID/cgroup`. */
   readonly cgroups: string
 }
 
@@ -109,7 +109,7 @@ function text(file: string): string {
   }
 }
 
-/** All matching processes, without this process and its ancestors. */
+/** All processes for which `isWanted` returns true, without this process and its ancestors. */
 export function processesWhere(isWanted: (process: Seen) => boolean): readonly Seen[] {
   return strangers(processes()).filter(isWanted)
 }

@@ -78,7 +78,7 @@ export interface ProcessScene {
   readonly nowMs: number
 }
 
-/** The process and all its descendants. */
+/** Returns the process and all its descendants. */
 export function familyOf(root: ProcessFact, children: ProcessScene['children']): readonly ProcessFact[] {
   const found = new Map([[root.pid, root]])
   // Iterating a Map also visits the entries that are added meanwhile.

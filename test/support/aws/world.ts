@@ -290,7 +290,7 @@ export class AwsWorld implements AsyncDisposable {
   }
 }
 
-/** moto reads the service from this header and does not check the signature. */
+/** Headers for a call to moto, which reads the service from the Authorization header and does not check the signature. */
 function authorization(service: string): Record<string, string> {
   return {
     host: 'aws',

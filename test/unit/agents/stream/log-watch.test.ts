@@ -12,7 +12,7 @@ interface Scene {
   /** The names of the logs whose listeners were called, in order. */
   readonly notified: string[]
   follow(name: string): string
-  /** Runs a poll. The clock of the test never runs one. */
+  /** Runs a poll of the logs. The clock of the test never starts a poll. */
   poll(): void
   polls: number
   /** Resolves when the listener of the log with this name is called. */
