@@ -27,7 +27,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    // A deadline, not a measurement: a poll ends at the event.
+    // The deadline of `expect.poll`. A poll ends as soon as its condition holds.
     expect: { poll: { timeout: 30_000 } },
     projects: [
       // Pure functions and small parts, in one module registry per worker: no file changes the state of a module.

@@ -2,7 +2,7 @@
 const [, , which, found, ...words] = process.argv
 const [mask, ...descriptors] = found.split(',').map(Number)
 const { signals } = mask > 0 ? require('node:os').constants : { signals: {} }
-// SIGINT and SIGQUIT are left out: a non-interactive shell ignores them for every program in the background, which no user asked for.
+// SIGINT and SIGQUIT do not stay ignored: a non-interactive shell ignores both for its background programs, which no user asked for.
 const ignored = Object.keys(signals).filter((signal) => !/^SIG(INT|QUIT)$/.test(signal) && (mask >> (signals[signal] - 1)) & 1)
 // Node resets ignored signals at its start, and would end or stop on them. An empty handler prevents that.
 const ends = /^SIG(HUP|TERM|USR1|USR2|ALRM|VTALRM|TSTP|TTIN|TTOU|XCPU|IO|PWR|STKFLT)$/
@@ -45,7 +45,7 @@ function expectLaunch() {
     const threads = fs.openSync(`${mount}${own}/cgroup.threads`, 'r+')
     fs.write(threads, `${process.pid}`, () => fs.close(threads, () => {}))
   } catch {
-    // Without this write the launch is only slower.
+    // If the write to cgroup.threads fails, the launch is only slower.
   }
 }
 
@@ -70,16 +70,16 @@ function runWithCode(file) {
   const keepCode = () => {
     try {
       const draft = `${codeFile}.${process.pid}`
-      // V8 does not check the code, so the file is complete on the disk before it gets its name.
+      // V8 does not check the compiled code, so the file with the code is complete on the disk before it gets its final name.
       fs.writeFileSync(draft, Buffer.concat([script.createCachedData(), source]), { mode: 0o600, flush: true })
       fs.renameSync(draft, codeFile)
     } catch {
-      // Without the file the next start is only slower.
+      // If the file with the compiled code cannot be written, the next start is only slower.
     }
   }
   const main = new Module(file, module)
   main.filename = file
-  require.cache[file] = main // The other files of the bundle require this one.
+  require.cache[file] = main // The other files of the bundle require main.cjs.
   script.runInThisContext().call(main.exports, main.exports, Module.createRequire(file), main, file, dirname(file))
   main.loaded = true
   main.exports.runMain(words, { descriptors, ignored, ...((!isKept || script.cachedDataRejected) && { keepCode }) })

@@ -65,7 +65,7 @@ async function bundleOne(name, file) {
   })
   const sourcesRead = (await build.watchFiles).filter((path) => path.startsWith(join(root, 'src/')))
   await build.close()
-  // bin/start.cjs reads this file as ASCII.
+  // bin/start.cjs reads main.cjs as ASCII.
   const main = output.find(({ fileName }) => fileName === 'main.cjs')
   if (main && !/^[\0-\x7f]*$/.test(main.code)) throw new Error('main.cjs contains a character outside of ASCII')
   return sourcesRead

@@ -19,7 +19,7 @@ const jobs = {
   'test:full': (rest) => {
     installPackages(Object.keys(tiers))
     emulator()
-    // The agents run separately, with their own PATH and network namespace.
+    // The tests with real agents are a separate run, with their own PATH and network namespace.
     const others = vitest(['unit', 'core', 'placements', 'browser', 'crash'], rest)
     return vitest(['agents'], rest, ['scripts/with-agents.mjs', node]) || others
   },

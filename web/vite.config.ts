@@ -8,7 +8,7 @@ export default defineConfig({
     outDir: '../dist/web',
     emptyOutDir: true,
     target: 'es2023',
-    // These browsers know `light-dark()`, so it is not compiled away. Older browsers lack other features that the page uses.
+    // The browsers of `cssTarget` know `light-dark()`, so it is not compiled away. Older browsers lack other features that the page uses.
     cssTarget: ['chrome123', 'firefox120', 'safari17.5'],
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

@@ -27,7 +27,7 @@ export class Crew implements AsyncDisposable {
     const gate = count > 1 ? join(base, 'gate') : undefined
     if (gate !== undefined) execFileSync('mkfifo', [gate])
     const members = Array.from({ length: count }, async (_, index) => {
-      // No mark may be a prefix of another mark.
+      // The mark of one agent must not be a prefix of another agent's mark, because the checker searches for the mark in texts.
       const place = new Place(base, `${mark}n${index}z`)
       return Object.assign(await program.prepare(place, gate), { place })
     })
@@ -47,7 +47,7 @@ export class Crew implements AsyncDisposable {
   async ready(): Promise<void> {
     if (this.#gate !== undefined) {
       await waitUntil(() => this.#members.every(({ isAtGate }) => isAtGate?.() ?? true), 120_000, 'all agents of the crew are at the gate')
-      // The gate stays open for agents that have reported that they wait and have not opened the gate yet.
+      // The gate is a named pipe. It stays open for agents that have reported that they wait, and have not opened the pipe yet.
       this.#openGate = openSync(this.#gate, constants.O_RDWR)
     }
     const areReady = (): boolean => this.#members.every(({ place, isReady }) => isReady(processesOf(place.mark)))

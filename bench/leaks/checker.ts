@@ -13,8 +13,8 @@ export function processesOf(mark: string): readonly Seen[] {
 }
 
 /**
- * Counts the processes of a measurement. A chain of forks may be missing in every list of processes. If the leash is held, at least one
- * process exists.
+ * Counts the processes of a measurement. A chain of forks may be missing in every list of processes. If a process holds the place's leash
+ * (a named pipe) open, at least one process exists.
  */
 export function countProcesses(place: Place): number {
   const listed = processesOf(place.mark).length

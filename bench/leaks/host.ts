@@ -109,7 +109,7 @@ async function answerOf(order: Order, cgroup: string | undefined): Promise<unkno
   const timer = setTimeout(() => child.kill('SIGKILL'), deadlineMs)
   child.stdin.end(JSON.stringify(order))
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))
-  // The output is not awaited here: leftovers of a way may keep its pipes open. The answer is complete when the process has exited.
+  // The output is awaited only later: leftover processes may keep the pipes open. The answer is complete when the child has exited.
   const output = Promise.all([text(child.stdout), text(child.stderr)])
   const code = await exited
   clearTimeout(timer)

@@ -13,7 +13,7 @@ export class Place implements Disposable {
   readonly home: string
   readonly temp: string
   readonly work: string
-  /** A folder for files of the way itself. */
+  /** A folder for the files of the way to stop the program, such as the home of a server. */
   readonly own: string
   /** The temp folders that are searched for leftovers: that of the program, and that of a server that runs it. */
   readonly tempFolders: string[]
@@ -40,12 +40,15 @@ export class Place implements Disposable {
     this.#leash = openSync(this.leashPath, constants.O_RDONLY | constants.O_NONBLOCK)
   }
 
-  /** A program that reads from this descriptor blocks until it is ended. */
+  /** The descriptor of a pipe to which no process writes: a program that reads it as standard input blocks until the program is ended. */
   get inputDescriptor(): number {
     return this.#input
   }
 
-  /** Whether a process has the leash open for writing: a read then fails with EAGAIN. Without a writer it returns the end of the file. */
+  /**
+   * Whether a process has the leash, a named pipe, open for writing. Then a read of the pipe fails with EAGAIN. Without a writer the read
+   * returns the end of the file.
+   */
   isLeashHeld(): boolean {
     try {
       return readSync(this.#leash, Buffer.alloc(1)) > 0

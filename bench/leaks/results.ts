@@ -75,10 +75,10 @@ export interface Summary {
   readonly worstLeft: number
   readonly files: number
   readonly worstFiles: number
-  /** The median. Infinity means never: a run that did not become clean sorts as the slowest. */
+  /** The median time until no process was left. Infinity means never: a run that did not become clean sorts as the slowest. */
   readonly cleanMs: number
   readonly worstCleanMs: number
-  /** The median. Infinity means that the way did not answer. */
+  /** The median time until the way to stop the program answered. Infinity means that it did not answer. */
   readonly answerMs: number
   readonly said: Readonly<Record<Verdict, number>>
 }

@@ -39,7 +39,7 @@ export interface Started {
 export interface Answer {
   /** Whether the way reports that the program has stopped. */
   readonly isDone: boolean
-  /** The form of that report, such as an exit code. */
+  /** The report of the way in words, such as an exit code. */
   readonly words: string
 }
 

@@ -6,7 +6,7 @@ export interface Arguments {
   readonly flags: ReadonlyMap<string, string>
   readonly switches: ReadonlySet<string>
   readonly configFile: string | undefined
-  /** Words before, between and after the flags, for a command that takes words. */
+  /** The words that are neither flags nor values of flags, for a command that takes words. */
   readonly words: readonly string[]
   /** The words after `--`. With `takesCommand`, everything from the first word that is no flag. */
   readonly rest: readonly string[]
@@ -20,7 +20,7 @@ export interface Grammar {
   readonly switches: readonly string[]
   /** Short forms of switches: `-f` for `--follow`. */
   readonly letters?: Readonly<Record<string, string>>
-  /** Everything from the first word on is the command line of another program. */
+  /** True for a command whose words, from the first word on, are the command line of another program. */
   readonly takesCommand?: boolean
   /** Words of this command. They may stand before, between and after the flags; `--` ends the flags. */
   readonly takesWords?: Words
@@ -30,7 +30,7 @@ export interface Words {
   /** The required words, as the usage names them. An error names the first one that is missing. */
   readonly names: readonly string[]
   readonly most: number
-  /** What the shell offers for the next word, after those that are given. */
+  /** What the shell offers for the next word, after the words that the user has typed. */
   readonly offers?: (given: readonly string[]) => Offer
   /** Whether the words after a `--` are the command line of another program. */
   readonly hasCommand?: (given: readonly string[]) => boolean

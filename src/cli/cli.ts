@@ -20,7 +20,7 @@ export async function runCommandLine(words: readonly string[], wiring: Wiring): 
     return code
   } catch (error) {
     const text = `ebb: ${sentence(error)}\n`
-    // The message may quote text of others, such as an agent's.
+    // An error message may quote text of an agent, so control sequences are removed from it on a terminal.
     process.stderr.write(process.stderr.isTTY ? (await import('./terminal/text.ts')).harmless(text) : text)
     return exitCodeOf(error, command)
   }

@@ -32,7 +32,7 @@ export function openOutput(onClosed: (error: Error) => void, onWritten = (): voi
     err: (text) => void process.stderr.write(safe(process.stderr, text)),
     painted: write,
     paintedError: (text) => void process.stderr.write(text),
-    // Read each time, because the width of a window changes.
+    // The style is computed at each use, because the width of a terminal window changes.
     get style() {
       return styleOf(process.stdout, appearance)
     },

@@ -128,8 +128,8 @@ function toolCall(step: Extract<Step, { shell: string } | { tool: string }>, too
   }
   const { tool: name, input } = step
   const found = tools.find((one) => one.name === name) ?? tools.find((one) => new RegExp(`[_.]${RegExp.escape(name)}$`).test(one.name))
-  // Tools that the agent loads on demand are not in the list, so an unknown name is passed on; the agent reports an error if it has no
-  // such tool.
+  // The agent's list of tools lacks those that it loads on demand, so the call of an unlisted tool is sent to the agent. An agent without
+  // that tool reports an error.
   return { tool: found ?? { name }, input }
 }
 

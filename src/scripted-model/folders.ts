@@ -63,7 +63,7 @@ function startOf(pid: number): string {
   }
 }
 
-/** Only ESRCH proves that there is no such process. After any other error it counts as alive. */
+/** Only the error ESRCH of kill(2) proves that a process does not exist. After any other error the process counts as alive. */
 function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)

@@ -5,7 +5,7 @@ import { z } from 'zod'
  * prompt; each further turn answers the tool results of the turn before. After the last turn the answer is `otherwise`.
  */
 
-/** Sends text in pieces of `chars` characters, one every `everyMs`. Without a pace, all at once. */
+/** Sends text in pieces of `chars` characters, one every `everyMs`. Without a pace, the text is sent at once. */
 const pace = z.strictObject({ everyMs: z.int().min(0).max(600_000), chars: z.int().min(1).default(8) })
 
 const step = z.union(

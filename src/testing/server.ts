@@ -9,7 +9,7 @@ import { within } from './race.ts'
 export interface ServerOptions {
   /** More arguments for `ebb serve`, such as `['--max-agents', '5']`. */
   readonly args?: readonly string[]
-  /** Added to the environment of the server, and so of its agents. */
+  /** Variables that are added to the environment of the server, and so of its agents. */
   readonly env?: Readonly<Record<string, string>>
 }
 

@@ -11,7 +11,7 @@ import { leftOf, requireNothing } from './support/sight.ts'
 interface Ending {
   readonly what: string
   readonly flags?: readonly string[]
-  /** Resolves when `end` should be called. */
+  /** Resolves when the agent has reached the state in which the test ends it with `end`. */
   until(run: RunningEbb, scene: Scene): Promise<unknown>
   end(run: RunningEbb): void
   /** The exit code of `ebb exec`. Undefined where `ebb exec` passes the exit code of the agent through. */

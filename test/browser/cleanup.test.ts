@@ -21,7 +21,7 @@ describe('close page', () => {
     const page = await browser.open(server, '#/cleanup')
     await page.getByRole('heading', { name: 'No closes yet.' }).or(closes(page)).waitFor()
     const id = await launchUnstoppable(server)
-    // The grace period outlasts all assertions below. The forced stop ends this request early, so its result is not needed.
+    // The grace period of this stop outlasts all assertions below. A forced stop ends it early, so its result is not needed.
     const stopping = server.post(`/api/agents/${id}/stop`, { grace: 60_000 }).catch(() => {})
     await closes(page).getByText('in progress').waitFor()
     await closes(page)
@@ -33,11 +33,11 @@ describe('close page', () => {
     const tree = page.getByRole('row', { name: /Process tree/ })
     await tree.getByText('termination requested').first().waitFor()
     await page.getByRole('row', { name: /^Log/ }).first().getByText('waiting').first().waitFor()
-    // The open bar grows with the clock, without events.
+    // The bar of an unfinished phase grows with the clock, without events.
     const widthOf = async (): Promise<number> => (await open.boundingBox())?.width ?? 0
     const before = await widthOf()
     await expect.poll(widthOf, { timeout: 30_000 }).toBeGreaterThan(before)
-    // The elapsed time in the text uses the same clock.
+    // The text with the elapsed time grows with the clock as well.
     const clock = page.locator('.close__clock')
     const textBefore = await clock.textContent()
     await expect.poll(() => clock.textContent(), { timeout: 30_000 }).not.toBe(textBefore)
@@ -55,7 +55,7 @@ describe('close page', () => {
     expect((await page.locator('.fall__track .bar-piece--kill').boundingBox())?.width).toBeGreaterThanOrEqual(12)
     await tree.getByText('kill needed').waitFor()
     await page.getByText('1 resource did not end when asked to, and had to be killed.').waitFor()
-    // The tooltip gives screen readers the same facts.
+    // The tooltip of the process tree describes its steps in words, for screen readers.
     await tree.getByRole('button', { name: 'Process tree' }).focus()
     const { took } = steps.find(({ step }: Json) => step === 'terminate')
     expect(await tree.getByRole('tooltip').textContent()).toMatch(
@@ -220,7 +220,7 @@ describe('stuck resources', () => {
     const { id, free } = await stuck('kept')
     try {
       const other = await launchUnstoppable(server)
-      // The forced stop below ends this request early, so its result is not needed.
+      // A forced stop at the end of the test ends this stop early, so the result of this request is not needed.
       const stopping = server.post(`/api/agents/${other}/stop`, { grace: 60_000 }).catch(() => {})
       const page = await browser.open(server, '#/cleanup')
       // The reaper may close the other agent at the same time, so the row is selected by id.

@@ -83,7 +83,7 @@ describe('launch form', () => {
     await launchAndLeave()
     answers[0]?.resolve()
     await page.getByText('Launch failed: The namespace is being reset.').waitFor()
-    // The contents of a refused launch are kept.
+    // After a refused launch, the form still has the user's input.
     await button(page, 'Launch an agent').click()
     expect(await prompt(page).inputValue()).toBe('Far away')
     isRefused.value = false

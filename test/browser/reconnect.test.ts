@@ -69,7 +69,7 @@ it('reconnect: after a restart of the server an open page has every message once
     expect([...seen].sort(([one], [other]) => one - other)).toEqual(messages.map((one) => [one.sequenceNumber, one.content]))
     expect(messages.slice(1, -1).map(({ content }) => content)).toEqual(Array.from({ length: 250 }, (_, index) => `line ${index + 1}`))
 
-    // Lists are loaded again, and events arrive again.
+    // After the restart of the server, the page loads its lists again, and events arrive again.
     await page.goto(`${url}/#/agents`)
     await server.launch({ type: 'synthetic', prompt: 'Launched after the restart' })
     await page.getByText('Launched after the restart').waitFor()

@@ -44,7 +44,7 @@ const flags = [
 
 /** The deadline of every wait, generous for a loaded machine with two cores. Waits end at the event. */
 const patienceMs = 30_000
-/** Options for `expect.poll`. */
+/** Options for `expect.poll` with the deadline of every wait. */
 export const patient = { timeout: patienceMs }
 /** The timeout of a test, long enough for several waits. So the failing wait is reported, and not the timeout of the test. */
 const testMs = 180_000

@@ -286,7 +286,7 @@ describe('reset', () => {
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     expect(await page.evaluate<string>('document.activeElement.innerText')).toBe('Reset…')
     await page.keyboard.press('Enter')
-    // The button is disabled until the active agents are loaded.
+    // The Reset button is disabled until the active agents are loaded.
     await page.getByRole('dialog').getByText('End no agents: none is running').waitFor()
     await tabTo(page, 'Reset')
     await page.keyboard.press('Enter')

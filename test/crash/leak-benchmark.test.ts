@@ -69,7 +69,7 @@ describe('leak benchmark: checker', () => {
   })
 
   it('counts a leaked process that no list shows by the leash file that it holds open', async () => {
-    // The daemon inherits the open leash file from its parent, which exits. Nothing else connects it to this test.
+    // The daemon inherits the open leash, a named pipe, from its parent, which exits. Nothing else connects the daemon to this test.
     const parent = leak([fixture('daemonizes-without-environment'), fixture('waits'), currentMark()], '/', {
       EBB_TEST_LEASH: place.leashPath,
     })

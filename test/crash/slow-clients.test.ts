@@ -123,7 +123,7 @@ describe('a conversation of 80 MB', () => {
       Array.from({ length: 30 }, async () => {
         const caller = connect(Number(port), hostname).pause()
         caller.write(`GET /api/agents/${id}/messages HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`)
-        // The answer has begun, so the server is working on it.
+        // The caller has received the first bytes, so the server is working on the answer.
         await new Promise<void>((resolve, reject) => caller.once('readable', resolve).once('error', reject))
         return caller
       }),

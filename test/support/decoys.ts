@@ -73,7 +73,7 @@ async function neighbourExec(): Promise<Decoy> {
   const find = (): Seen | undefined => survivors(mark).find(({ command }) => command === 'waits')
   const failed = run.ended.then(({ stderr }) => Promise.reject(new Error(`The neighbour's ebb exec ended: ${stderr}`)))
   await Promise.race([waitUntil(() => find() !== undefined, 10_000, 'the neighbour runs'), failed])
-  failed.catch(() => {}) // After the race only `remove` ends the run, so a later rejection is ignored.
+  failed.catch(() => {}) // Once the decoy runs, only `remove` ends it, so a later rejection is ignored.
   const remove = async (): Promise<void> => {
     run.signal('SIGTERM')
     await run.ended

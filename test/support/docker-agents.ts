@@ -24,7 +24,7 @@ export function useDockerd(): () => TestDaemon {
 
 export const shell = (script: string): readonly string[] => ['sh', '-c', script]
 
-/** Counts up, one line at a time, until the gate file exists. Then prints the last number and exits with the code. */
+/** A script that counts up, one line at a time, until the gate file exists. Then it prints the last number and exits with the code. */
 export const counter = (gate: string, code = 0): readonly string[] =>
   shell(`n=0; while [ ! -e ${gate} ]; do n=$((n+1)); echo "line $n"; sleep 0.01; done; echo "last $n"; exit ${code}`)
 

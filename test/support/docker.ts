@@ -24,7 +24,7 @@ export interface TestContainer {
 }
 
 export interface TestDaemon {
-  /** For example `unix:///…/sock`. */
+  /** The address of the daemon, such as `unix:///…/sock`. */
   readonly host: string
   readonly folder: string
   /** Settings of a server that uses this daemon. */
@@ -185,7 +185,7 @@ class Dockerd implements TestDaemon {
     return [...processesWhere(({ argv }) => argv.includes(this.folder)).map(describe), ...this.#mounts()]
   }
 
-  /** The latest mount comes first, because it may be on top of another. */
+  /** The mounts of the daemon. The latest mount comes first, because it may be on top of another mount. */
   #mounts(): readonly string[] {
     const all = readFileSync('/proc/self/mounts', 'utf8').split('\n')
     return all.filter((line) => line.includes(this.folder)).toReversed()

@@ -3,21 +3,21 @@ import type { VirtualClock } from './virtual-clock.ts'
 /** The outcome of one call to a port. */
 export type Fate =
   | 'well'
-  /** No effect, and an error. */
+  /** The call has no effect and fails with an error. */
   | 'refused'
-  /** The effect happens, and the answer is an error, as with a lost reply. */
+  /** The call has its effect and fails with an error, as with a lost reply. */
   | 'lost'
-  /** The effect happens after a delay. */
+  /** The call has its effect after a delay. */
   | 'slow'
-  /** The effect happens, and no answer ever comes. */
+  /** The call has its effect and never answers. */
   | 'mute'
-  /** No effect, and no answer ever comes. */
+  /** The call has no effect and never answers. */
   | 'deaf'
 
 export interface Fault {
   readonly fate: Fate
   readonly delayMs: number
-  /** The observation answers `unknown`. */
+  /** True: a call that observes a resource answers `unknown`. */
   readonly isBlind: boolean
 }
 

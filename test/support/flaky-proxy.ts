@@ -7,11 +7,11 @@ export class FlakyProxy implements AsyncDisposable {
   readonly #sockets = new Set<Socket>()
   /** Requests whose first bytes match reach the server, and their answers are lost. */
   loses: RegExp | undefined
-  /** Like `loses`, but the connection is reset at the moment of the answer. */
+  /** Requests whose first bytes match reach the server, and the connection is reset at the moment of the answer. */
   cuts: RegExp | undefined
-  /** New connections are accepted and never answered. */
+  /** While true, new connections are accepted and never answered. */
   isDeaf = false
-  /** Every new connection is reset. */
+  /** While true, every new connection is reset. */
   isDown = false
   lost = 0
 

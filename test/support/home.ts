@@ -85,10 +85,10 @@ export interface Ended {
 
 export interface EbbOptions {
   readonly home: string
-  /** Variables that are added to the environment of the test process. */
+  /** Variables of the run, in addition to the environment of the test process. */
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly cwd?: string
-  /** Written to standard input, which is then closed. Without it, standard input stays open until `endInput`. */
+  /** The whole standard input of the run. Without this option, standard input stays open until `endInput`. */
   readonly input?: string | Buffer
   /** The file for the report, which is read when the run ends. */
   readonly report?: string
@@ -96,7 +96,7 @@ export interface EbbOptions {
   readonly deadlineMs?: number
   /** A wrapper command, such as strace, in front of `bin/ebb` and its arguments. */
   readonly through?: readonly string[]
-  /** Another program than `bin/ebb` of this checkout. */
+  /** The program to run instead of `bin/ebb` of this checkout. */
   readonly program?: string
 }
 

@@ -16,7 +16,7 @@ export function hooked<T extends object>(port: T, before: Hook): T {
   })
 }
 
-/** The same hook, for one port of a composition. */
+/** Returns the option of a composition that calls the hook before every method of one port. */
 export function hookOn(name: 'effects' | 'ledger', before: Hook): NonNullable<Composition['wrap']> {
   return (port, implementation) => (port === name ? hooked(implementation, before) : implementation)
 }

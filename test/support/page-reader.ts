@@ -122,7 +122,7 @@ export class PageReader implements AsyncDisposable {
     return server
   }
 
-  /** The same line with the addresses and ids of this test. */
+  /** Returns a command line of the page with the addresses and ids of this test in place of those on the page. */
   async #localLine(command: string): Promise<string> {
     let line = command
     const called = this.#servers.at(-1)
@@ -151,7 +151,7 @@ export class PageReader implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Reverse order: servers that use another one stop first.
+    // The servers stop in reverse order of their start, because a later server may use an earlier one.
     for (const server of this.#servers.toReversed()) await server.stop()
   }
 }

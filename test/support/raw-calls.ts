@@ -74,7 +74,7 @@ export async function state(to: TestServer, headers: Record<string, string> = {}
     agents: (await get('/api/agents')).map(({ id, status }: Json) => [id, status]),
     status: await get('/api/cleanup/status'),
     history: (await get('/api/cleanup/history')).map(({ id }: Json) => id),
-    // By pid: the name of a process changes at its exec.
+    // Processes are compared by pid, because the name of a process changes at its exec.
     processes: agentProcesses(to.home).map((line) => line.split(' ', 1)[0]),
   }
 }

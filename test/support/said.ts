@@ -7,7 +7,7 @@ export async function lines(server: TestServer, id: string): Promise<string[]> {
   return (await server.get<Json[]>(`/api/agents/${id}/messages`)).slice(1).map(({ content }) => content)
 }
 
-/** On a busy host, a restarted server or daemon has taken more than ten seconds to continue. */
+/** The longest wait for the next line. On a busy host, a restarted server or daemon has taken more than ten seconds to continue. */
 const patienceMs = 30_000
 
 export async function hasSaid(server: TestServer, id: string, count: number): Promise<void> {

@@ -31,7 +31,7 @@ export interface TestServer extends AsyncDisposable {
   command(argv: readonly string[], more?: object): Promise<string>
   /** A connected client. It is closed with the server. */
   socket(auth?: object): Promise<Client>
-  /** Sends SIGTERM and waits for the end. */
+  /** Sends SIGTERM to the server and waits for its end. */
   stop(): Promise<void>
 }
 

@@ -13,7 +13,7 @@ import { type Faults, never } from './faults.ts'
 export interface ThingSpec {
   /** The gentlest step that ends the thing. */
   readonly hears: LadderStep
-  /** The number of such steps, or stronger ones, that end the thing. */
+  /** How many steps of that strength, or stronger, the thing needs until it ends. */
   readonly times: number
   /** Obligations: work that must be done before the thing is destroyed. */
   readonly owes: readonly string[]
@@ -53,7 +53,10 @@ export class SimulatedWorld {
   readonly intended = new Set<string>()
   /** The last observation of each thing that the engine received. */
   readonly lastSeen = new Map<string, Presence['is']>()
-  /** Things that an observation has proven absent, and no later observation has found present. One without an answer disproves nothing. */
+  /**
+   * Things that an observation has proven absent, and no later observation has found present. A later observation without an answer
+   * disproves nothing.
+   */
   readonly seenAbsent = new Set<string>()
   /** Things that were destroyed with unmet obligations, though the ledger had no request to drop them. */
   readonly lost = new Set<string>()

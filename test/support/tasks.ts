@@ -37,7 +37,7 @@ export async function openTasks({
   base = temporaryHome(),
   ...options
 }: SupervisorOptions & { readonly base?: string } = {}): Promise<TaskBench> {
-  // Without a sentinel: only tests that kill the supervisor need one.
+  // The supervisor has no sentinel: only tests that kill the supervisor need one.
   const supervisor = await openSupervisor({ watched: false, ...options })
   const control = await supervisor.control()
   const { tasks } = control

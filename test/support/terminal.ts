@@ -50,7 +50,7 @@ export class Terminal implements AsyncDisposable {
     return this.#tmux(['capture-pane', '-p'])
   }
 
-  /** Everything since the start, with wrapped lines joined. */
+  /** All output of the terminal since its start, with wrapped lines joined. */
   written(): string {
     return this.#tmux(['capture-pane', '-p', '-J', '-S', '-'])
   }

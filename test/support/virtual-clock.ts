@@ -52,7 +52,7 @@ export class VirtualClock implements Clock {
     const over = work.finally(() => {
       progress.isDone = true
     })
-    over.catch(() => {}) // `run` returns or throws the result below.
+    over.catch(() => {}) // `run` awaits the same promise below, and throws its error there.
     for (let idle = 0; idle <= idleRoundsAllowed; ) {
       for (let turn = 0; turn < this.#turns; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
       if (progress.isDone) return await over

@@ -15,7 +15,7 @@ export interface Seen {
   /** Arguments and environment as the kernel keeps them, separated by NUL. */
   readonly argv: string
   readonly environ: string
-  /** One line per hierarchy, as in `/proc/PID/cgroup`. */
+  /** The cgroups of the process, one line per hierarchy, as in `/proc/PID/cgroup`. */
   readonly cgroups: string
 }
 
@@ -31,7 +31,7 @@ export function processes(): readonly Seen[] {
 
 export function seen(pid: number): Seen | undefined {
   const stat = text(`/proc/${pid}/stat`)
-  // The command may contain blanks and parentheses. The last parenthesis ends it.
+  // The command in /proc/PID/stat is in parentheses and may itself contain blanks and parentheses. The last parenthesis ends it.
   const parts = /^(\d+) \((.*)\) (.*)$/s.exec(stat)
   if (!parts) return undefined
   const [, , command = '', rest = ''] = parts
@@ -109,7 +109,7 @@ function text(file: string): string {
   }
 }
 
-/** All matching processes, without this process and its ancestors. */
+/** All processes for which `isWanted` returns true, without this process and its ancestors. */
 export function processesWhere(isWanted: (process: Seen) => boolean): readonly Seen[] {
   return strangers(processes()).filter(isWanted)
 }

@@ -128,7 +128,7 @@ export const zoo: readonly Animal[] = [
     heldBy: everywhere,
     endings: whenStopped,
     stands: (tree) => tree.some(({ state }) => state === 'T'),
-    // SIGCONT after SIGTERM ends it without a kill. The long grace is for a busy machine that is slow to show its end.
+    // SIGCONT after SIGTERM ends the stopped process without a kill. The long grace is for a busy machine that is slow to show its end.
     grace: '10s',
     steps: { SIGTERM: ['terminate'] },
   },
@@ -137,7 +137,7 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('ends-its-main-thread')],
     heldBy: everywhere,
     endings: whenStopped,
-    // The process holds the leash, though no process list shows it as alive.
+    // The process holds the leash (a named pipe) open, though no process list shows the process as alive.
     stands: (tree) => !tree.some(({ command }) => command.startsWith('ends-its-main')),
     codes: { SIGTERM: 137 },
   },

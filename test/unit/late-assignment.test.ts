@@ -24,12 +24,12 @@ function linesLike(pattern: RegExp): readonly string[] {
 }
 
 it('classes and interfaces have no mutable field of a function type', () => {
-  // Properties of object literals, and parameters, end with a comma or an opening bracket.
+  // The pattern skips lines that end with a comma or an opening bracket: those are properties of object literals, and parameters.
   expect(linesLike(/^ +[a-z]\w*\??: (\(.*\) => .*[^,{([]|\(\(.*\) => .*\) \| undefined)$/)).toEqual([])
 })
 
 it('no module assigns a function to a field of an object of another module', () => {
-  // These are APIs of others: transports of the MCP SDK, and V8's stack traces.
+  // Assignments that an API of another program requires are allowed: transports of the MCP SDK, and V8's stack traces.
   const allowed = /\.(onerror|onmessage|onclose) = |Error\.prepareStackTrace = /
   expect(linesLike(/^ +(?!this\.)\w+(\.\w+)* *\.\w+ \??\??= (async )?(\(.*\)|\w+) =>/).filter((line) => !allowed.test(line))).toEqual([])
 })

@@ -11,7 +11,7 @@ import { root } from '../support/home.ts'
  * asks the definition: for a trait, a label or a function.
  */
 
-/** Code about one part, or about the leftovers of agents that Ebb did not start. */
+/** Folders whose code may name parts: code about one placement, kind or provider, or about leftovers of agents that Ebb did not start. */
 const own = /^src\/(placements|kinds|providers|doctor|scripted-model|testing)\//
 
 /** The names that other files may contain, with the reason. */

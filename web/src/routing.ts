@@ -3,9 +3,9 @@ import { useSyncExternalStore } from 'react'
 /** The URL hash selects the page: `#/agents`, `#/agents/ID`, `#/cleanup/ID`. The query after a `?` belongs to the view. */
 
 export interface Place {
-  /** The first part, such as `agents`. */
+  /** The first part of the URL hash, such as `agents`. */
   readonly view: string
-  /** The second part, if present. */
+  /** The second part of the URL hash, if present. */
   readonly id: string | undefined
   readonly query: URLSearchParams
 }
@@ -63,7 +63,7 @@ function current(): Place {
   return known.place
 }
 
-/** The place before the current one. */
+/** The place in the dashboard that was shown before the current place. */
 export function placeBefore(): Place {
   return before
 }

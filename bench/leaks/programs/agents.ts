@@ -11,7 +11,7 @@ const root = resolve(import.meta.dirname, '..', '..', '..')
 const node = join(root, 'node_modules', 'node', 'bin', 'node')
 const lingeringServer = join(import.meta.dirname, 'lingering-mcp-server.ts')
 
-/** The variable that names the folder of the four programs. */
+/** The environment variable with the path of the folder in which the four agent programs are installed. */
 export const agentFolderVariable = 'EBB_AGENT_CLIS'
 const folder = (): string => process.env[agentFolderVariable] ?? ''
 

@@ -5,7 +5,7 @@ import type { Answer, Launch } from '../way.ts'
 export interface Spawned {
   readonly child: ChildProcess
   readonly pid: number
-  /** The exit code, or the name of the signal. */
+  /** The exit code of the child, or the name of the signal that ended it. */
   readonly exited: Promise<string>
 }
 

@@ -40,7 +40,7 @@ function exchange(url: string, method: string, { body, ...call }: Call): Promise
 
 export class Client implements Conversation {
   readonly url: string
-  /** The server runs on this machine, so paths mean the same for it. */
+  /** True for a server on this machine: a path then means the same file for the command and for the server. */
   readonly isLocal: boolean
   readonly #token: string | undefined
 
@@ -122,7 +122,7 @@ export class Client implements Conversation {
         'server_unreachable',
         `The program that answers at ${this.url} is not an Ebb server (status ${status}); check the address.`,
       )
-    // The server made the details for its code.
+    // The details of a server's error answer have the type that belongs to its error code, so the cast is safe.
     return new EbbError(...([isErrorCode(code) ? code : 'internal', message, { details }] as ErrorArguments))
   }
 }

@@ -10,8 +10,8 @@ export interface Conversation {
 }
 
 /**
- * The longest waits for messages, the second one while the agent is stopping. A wait ends early at a message or at the agent's end.
- * The failure of another client's close has no event, so the status is read after each wait.
+ * The longest wait for messages. `stoppingWaitMs` applies while the agent is stopping. A wait ends early at a message or at the agent's
+ * end. The failure of another client's close has no event, so the status is read after each wait.
  */
 const waitMs = 5_000
 const stoppingWaitMs = 250
@@ -19,7 +19,7 @@ const stoppingWaitMs = 250
 /** The running close of the agent, which may fail while the agent's status is still `stopping`. */
 export interface CloseProgress {
   willNotEnd(agent: Agent): boolean
-  /** Settles when `willNotEnd` has changed. */
+  /** Settles when the result of `willNotEnd` has changed. */
   readonly change: Promise<void>
 }
 

@@ -72,7 +72,7 @@ function retentionOf({ agents, archives, clock, log, config }: Supervisor): Rete
   return new Retention({ store: agents, archives, clock, log, rules: retentionRules(config) })
 }
 
-/** Lists the newest first, as `ebb ps` does. */
+/** Lists the archives, newest first, as `ebb ps` lists agents. */
 async function list({ args, retention, supervisor, output: { out, painted, style } }: Call): Promise<number> {
   const nowMs = Date.parse(supervisor.clock.wall())
   const archives: AgentArchive[] = []

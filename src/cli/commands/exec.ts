@@ -172,7 +172,7 @@ interface SignalOptions {
  */
 function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: TreeHandle, options: SignalOptions): void {
   let requests = 0
-  // Swallowed: the running close reports its own failure.
+  // The error of a forced close is ignored here, because the running close reports its own failure.
   const force = (): void => void engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
   options.signals.listen((signal, requestsExit, isEarly) => {
     if (!requestsExit) {

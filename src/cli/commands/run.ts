@@ -166,7 +166,7 @@ async function runAgent(current: Run, body: LaunchBody): Promise<number> {
     if (isEbbError(error, 'server_unreachable'))
       throw new EbbError('server_unreachable', `${error.message} ${afterLoss(id)}`, { cause: error })
     if (!isEbbError(error, 'not_released')) {
-      // After any other error the agent is removed. A failed removal is not reported: the first error is thrown.
+      // After an error other than a lost server or `not_released`, the agent is removed. A failed removal is not reported.
       await backend.remove(id).catch(() => {})
       throw error
     }

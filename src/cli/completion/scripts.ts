@@ -4,7 +4,7 @@
  * before its description. The scripts print no errors, because those would appear in the line that the user types.
  */
 
-/** For bash 3.2, the version of macOS, and newer. */
+/** The completion script for bash 3.2, the version of macOS, and newer. */
 const bash = `# Completion of ebb for bash. In ~/.bashrc: source <(ebb completion bash)
 
 # Splits at line ends, because names may have spaces. "-o filenames" makes readline quote them; bash 3.2 has no compopt.
@@ -44,7 +44,7 @@ _ebb() {
 complete -F _ebb ebb
 `
 
-/** For zsh, with its own completion system. */
+/** The completion script for zsh, which uses zsh's own completion system. */
 const zsh = `#compdef ebb
 # Completion of ebb for zsh. In ~/.zshrc, after compinit: source <(ebb completion zsh)
 _ebb() {
@@ -76,7 +76,7 @@ _ebb() {
 if [ "$funcstack[1]" = _ebb ]; then _ebb "$@"; else compdef _ebb ebb; fi
 `
 
-/** For fish 3 and newer. */
+/** The completion script for fish 3 and newer. */
 const fish = `# Completion of ebb for fish. Once: ebb completion fish > ~/.config/fish/completions/ebb.fish
 function __ebb_complete
   set -l words (commandline -opc)

@@ -32,7 +32,7 @@ export async function fixLeftovers(
   return ended
 }
 
-/** An answer from a pipe is available at once. Without this limit, an open pipe without a writer would block for ever. */
+/** The time limit for an answer from a pipe, which is available at once. Without a limit, a pipe without a writer would block for ever. */
 const answerMs = 5_000
 
 /** Asks for a yes. The answer may also come through a pipe, such as `yes |`. */

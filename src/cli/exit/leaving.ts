@@ -69,7 +69,7 @@ export async function leave(
   const keeps = supervisor.config.keepOnExit
   using _ = leaving.onRepeat(() => {
     const closeRequest: CloseRequest = { trigger: 'process-exit', force: true }
-    // Swallowed: this call only adds force to the running close, which reports its own failure.
+    // The error of this call is ignored, because the call only adds force to the running close, which reports its own failure.
     void (keeps ? engine.leave(closeRequest) : engine.close(engine.hostScopeId, closeRequest)).catch(noop)
   })
   let report: Report | undefined

@@ -17,7 +17,7 @@ export interface RunView extends CloseListener {
   readonly ended: (agent: Agent, report: Report | undefined) => void
   /** Writes a line to standard error. */
   readonly write: (text: string) => void
-  /** Whether `ended` shows anything. */
+  /** True when the output is for a person. Then `ended` shows the end of the agent; otherwise it shows nothing. */
   readonly isForPeople: boolean
   /** Shows in the status line what the command waits for. */
   readonly waitFor: (work: string) => void

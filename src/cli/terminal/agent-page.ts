@@ -95,7 +95,7 @@ function processTable(processes: readonly ProcessDetails[], { palette }: Style, 
     { text: String(value.pid), paint: palette.accent },
     { text: sizeOf(value.rssBytes) },
     { text: ageOf(Date.parse(value.startedAt), nowMs) },
-    // Non-breaking spaces, because spaces at the beginning of a cell are removed.
+    // The indentation uses non-breaking spaces, because spaces at the beginning of a cell are removed.
     { text: `${stem.replaceAll(' ', '\u00a0')}${flat(value.command)}` },
   ])
   return layOut(columns, rows, width - 2, palette.faint).map((line) => `  ${line}`)

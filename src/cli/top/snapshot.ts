@@ -11,7 +11,7 @@ export interface Snapshot {
   readonly totals: {
     readonly agents: number
     readonly messages: number
-    /** Undefined if the server does not offer it. */
+    /** The number of processes. Undefined if the server does not report the usage of agents. */
     readonly processes?: number
     readonly rssBytes?: number
   }

@@ -136,7 +136,7 @@ function listOf(state: TopState, { style, width, nowMs }: Screen, room: number):
   const shown = agents.slice(from, from + lines)
   const cells = shown.map((agent) => cellsOf(agent, style, nowMs))
   const [heading = '', ...rows] = layOut(columns, cells, width - 2, style.palette.faint)
-  // The selected line has no other colours, because they would end its own. The mark shows the selection without colours.
+  // The selected line contains no other colours, because those would end its highlight. The mark shows the selection without colours.
   const plainCells = cells.map((row) => row.map(({ text }) => ({ text })))
   const chosenRow = layOut(columns, plainCells, width - 2, (text) => text)[at - from + 1] ?? ''
   const row = (line: string, index: number): string =>

@@ -5,7 +5,7 @@ import { type AgentProgram, baseName, isShell } from './agent-program.ts'
 /** The variable that an agent sets in the environment of its tools. */
 export interface AgentMark {
   readonly program: AgentProgram
-  /** The variable, with its value where that is fixed. */
+  /** The name of the environment variable, with its value where the value is fixed. */
   readonly by: string
   /** The pid of the agent, for agents that put it into the environment. */
   readonly ownerPid: number | undefined

@@ -15,10 +15,10 @@ export interface ProcessName {
 }
 
 export interface Leftover {
-  /** The same in every search. Another process with the same pid has another id. */
+  /** The id of a leftover is the same in every search. Another process with the same pid has another id. */
   readonly id: string
   readonly kind: LeftoverKind
-  /** One line: a masked command line, a session or a path. */
+  /** A description in one line: a masked command line, a session or a path. */
   readonly what: string
   /** Sentences that say why the entry is taken for a leftover, and why it may be in use. */
   readonly evidence: readonly string[]

@@ -6,7 +6,7 @@ export interface ProcessFact extends ProcessName {
   readonly ppid: number
   readonly pgid: number
   readonly sid: number
-  /** The device number of its controlling terminal; 0 without one. The kernel clears it when the terminal is closed. */
+  /** The device number of the process's controlling terminal; 0 without a terminal. The kernel sets 0 when the terminal is closed. */
   readonly tty: number
   readonly uid: number
   readonly command: string
@@ -35,7 +35,7 @@ export interface Streams {
 /** The agent or MCP server that an orphaned wrapper, such as `sh -c`, has started. */
 export interface InnerFact {
   readonly known: Recognised
-  /** The streams of every process between the orphan and the recognised process, and its own. */
+  /** The streams of the recognised process, and of every process between the orphan and the recognised process. */
   readonly streams: readonly Streams[]
   /** Other commands that the wrapper has started. */
   readonly beside: readonly string[]
@@ -47,7 +47,7 @@ export interface ProcessDetail extends Streams {
   readonly cwd: string | undefined
   readonly environ: readonly string[] | undefined
   readonly cgroups: string | undefined
-  /** Undefined when it could not be read. */
+  /** Whether the suspect is in the pid namespace of the doctor. Undefined when its namespace could not be read. */
   readonly isInOurPidNamespace: boolean | undefined
   readonly inner: InnerFact | undefined
   /** Whether the suspect or a descendant listens on a socket; undefined when their descriptors could not be read. */
@@ -78,7 +78,7 @@ export interface ProcessScene {
   readonly nowMs: number
 }
 
-/** The process and all its descendants. */
+/** Returns the process and all its descendants. */
 export function familyOf(root: ProcessFact, children: ProcessScene['children']): readonly ProcessFact[] {
   const found = new Map([[root.pid, root]])
   // Iterating a Map also visits the entries that are added meanwhile.

@@ -23,7 +23,7 @@ function isWrapper(argv: readonly string[]): boolean {
 export interface Wrapped {
   /** All processes that are reached through wrappers only, the wrappers included. */
   readonly reached: readonly ProcessFact[]
-  /** Those of `reached` that are not wrappers. */
+  /** The processes in `reached` that are not wrappers. */
   readonly ends: readonly ProcessFact[]
 }
 

@@ -106,7 +106,7 @@ async function measured(folder: string): Promise<FileFact> {
   let sizeBytes = 0
   let changedAtMs = 0
   let count = 0
-  // The queue grows while the loop runs.
+  // The loop also visits the paths that it adds to the queue.
   for (const path of queue) {
     if (++count > maxEntries) break
     if (count % 500 === 0) await nextTurn()

@@ -8,7 +8,7 @@ import type { Sockets } from './sockets.ts'
 
 interface RawEnd {
   readonly is: 'raw-pipe' | 'raw-socket' | 'raw-fifo'
-  /** The inode number, or the path of a named pipe. */
+  /** The inode number of a pipe or socket, or the path of a named pipe. */
   readonly inode: string
 }
 

@@ -97,7 +97,7 @@ export function needsAgent(type: AgentType): void {
 /** Variables of the user who runs the suite by which an agent would find another model, or detect that it runs inside an agent. */
 const personal = /^(ANTHROPIC|CLAUDE|OPENAI|CODEX|GEMINI|GOOGLE|OPENCODE|VITEST|NODE_ENV|NODE_OPTIONS|XDG_|HTTPS?_PROXY|https?_proxy)/
 
-/** For `startEbb`, which adds it to the environment of the test process. */
+/** Environment changes for `startEbb`: each variable in `personal` is undefined, so that the started `ebb` does not inherit it. */
 export function impersonal(): Record<string, undefined> {
   return Object.fromEntries(
     Object.keys(process.env)

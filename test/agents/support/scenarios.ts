@@ -132,7 +132,7 @@ export const scenarios: readonly Scenario[] = [
   },
   {
     what: 'an overloaded model',
-    // Not every agent retries after both codes.
+    // Not every agent retries after both statuses, 429 and 529, so each status is used with some placements.
     script: (_, placement) => rule({ error: placement === 'process' ? 529 : 429 }),
     ready: (scene) => asked(scene, 2),
     mayEnd: 'failed',

@@ -8,7 +8,7 @@ import type { Stage } from './stage.ts'
 /** A way to stop an agent, and the state that the server must report afterwards. */
 export interface Way {
   readonly what: string
-  /** Resolves when nothing of the agent is left and a server runs. */
+  /** Stops the agent. Resolves when nothing of the agent is left and a server runs. */
   stop(stage: Stage): Promise<void>
   /** Set when the way also cuts the connection to a runner. Output that the agent writes after that is lost. */
   readonly isAbrupt?: true
@@ -58,7 +58,7 @@ export const killOfSupervisor: Way = {
   end: (stage) => (isKept(stage) ? terminated() : { status: 'failed', error: { name: 'supervisor_lost' } }),
 }
 
-/** These ways end the server. The next server reports the end of the agent. */
+/** The ways to stop an agent by ending its server. The next server reports the end of the agent. */
 export const supervisorWays: readonly Way[] = [
   {
     what: 'SIGTERM to its supervisor',

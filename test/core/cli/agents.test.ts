@@ -140,7 +140,7 @@ describe('ebb stop and ebb rm', () => {
 
   it('resources that are not released are listed, with exit code 3 until they are', async () => {
     const id = await waiting()
-    // The archive fails while a file is in the place of its folder.
+    // Logs cannot be archived while a regular file is at the path of the archive folder.
     const archive = join(server.home, 'archive')
     rmdirSync(archive)
     writeFileSync(archive, '')

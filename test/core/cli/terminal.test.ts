@@ -43,9 +43,9 @@ describe('cli on a terminal', () => {
     const rows = terminal.screen().split('\n')
     const row = rows.findIndex((line) => line.startsWith(id.slice(0, 8)))
     expect(rows[row]).toMatch(/ 界 long .*…$/)
-    // The header is above the row and the next output is below it: the row took one line.
+    // The agent's row took one line: the header is on the line above and the next output on the line below.
     expect(rows[row - 1]).toMatch(/^ID +TYPE/)
-    // In a pipe, the bytes are unchanged.
+    // In a pipe, the bytes that the agent wrote are unchanged.
     expect(rows[row + 1]).toMatch(/^ +a +033 +\[ +2 +J +b/)
     expect(rows).toContain('abcd')
     expect(await server.post('/api/test/reset-environment', { force: true })).toMatchObject({ success: true })

@@ -84,7 +84,7 @@ describe('with-agents', () => {
 
   it('two concurrent installs succeed', async () => {
     const here = place()
-    // Each install waits until both have begun.
+    // Each of the two concurrent installs waits until both have begun.
     here.npm(`${all}; until [ "$(grep -c install "${join(here.cache, '..', '..', 'calls')}")" = 2 ]; do sleep 0.02; done`)
     const both = await Promise.all([install(here), install(here)])
     expect(both.map(({ code }) => code)).toEqual([0, 0])

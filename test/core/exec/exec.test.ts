@@ -169,8 +169,8 @@ describe('ebb exec: signals', () => {
     const ended = await run.ended
     const steps = ended.report?.resources.flatMap((resource) => resource.steps) ?? []
     const gentleMs = steps.filter(({ step }) => step !== 'kill').reduce((sum, { took }) => sum + took, 0)
-    // The command has used half of the grace period before the close. A close that gave the whole grace period again would make the sum
-    // 3,000.
+    // The command has used half of the grace period before the close. A close that gave the whole grace period again would make the
+    // total 3,000 ms.
     expect(gentleMs).toBeGreaterThan(0)
     expect(gentleMs).toBeLessThan(2_900)
   })

@@ -90,7 +90,7 @@ describe('the kept code of "ebb exec"', () => {
     for (let run = 0; run < 2; run++) {
       const { code, stdout, stderr } = await installation.exec('--', codex)
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-      // The files with the providers were loaded: an agent's program gets a temp folder of its own.
+      // The temp folder shows that the files with the providers were loaded: only an agent's program gets a temp folder of its own.
       expect(stdout.toString()).toMatch(/\/ebb-[\w-]{22}\n$/)
     }
   })

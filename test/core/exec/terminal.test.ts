@@ -76,7 +76,7 @@ describe('ebb exec on a terminal', () => {
     terminal.type(`${exec} --grace 10m -- sh -c '${stubborn}'; echo "code $?"`)
     await terminal.shows(/^ready/m)
     terminal.press('Enter')
-    // `ebb exec` prints this text when the close has begun. Before that, it may not know yet that the main process has ended.
+    // `ebb exec` prints "Ctrl-C twice forces them" when the close has begun. Before that, it may not know that the main process has ended.
     await terminal.shows(/Ctrl-C twice forces them/)
     // The kernel may merge two SIGINT that are pending at once, so the second waits for the first.
     terminal.press('C-c')

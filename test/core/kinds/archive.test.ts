@@ -136,7 +136,7 @@ describe('archives of an agent', () => {
     })
     await using scene = await openWorkspaceAgents({ wrap })
     const id = await waiting(scene)
-    // The removal fails, because the ledger refuses the deletion.
+    // The removal of the agent fails, because the ledger refuses the deletion.
     await scene.control.agents.remove(id, { force: true }).catch(() => {})
     expect(existsSync(join(scene.workspace, 'archive'))).toBe(false)
     isBroken = false

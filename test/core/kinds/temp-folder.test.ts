@@ -41,7 +41,7 @@ describe('temp folder', () => {
   it('is made with mode 0700 and a name derived from the id that leaves room for a socket path', async () => {
     const { base, ref, directory, kind } = await made()
     expect(ref.path).toBe(join(base, `ebb-${Buffer.from(scopeId.replaceAll('-', ''), 'hex').toString('base64url')}`))
-    // A socket path has at most 103 bytes on macOS. This is the longest temp folder that macOS gives.
+    // A socket path has at most 103 bytes on macOS. The path in this test is the longest temp folder that macOS gives.
     expect(
       '/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T'.length + ref.path.length - base.length + '/cc-socks/4194304.sock'.length,
     ).toBeLessThan(104)

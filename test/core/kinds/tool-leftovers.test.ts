@@ -69,7 +69,7 @@ describe('leftovers of claude', () => {
     writeFileSync(join(snapshots, 'notes.txt'), mark)
     writeFileSync(join(sessions, '18.json'), session(`${mark}cc-socks/18.sock`))
     writeFileSync(join(sessions, `18.${'a1'.repeat(32)}.key`), key())
-    // The key of another process with pid 18, which runs in another namespace or later.
+    // The session key of another process with pid 18, which runs in another pid namespace or later.
     writeFileSync(join(sessions, `18.${'b2'.repeat(32)}.key`), key('4711'))
     writeFileSync(join(sessions, '181.json'), session('/tmp/cc-socks/181.sock'))
     writeFileSync(join(sessions, `181.${'a1'.repeat(32)}.key`), key())
@@ -108,7 +108,7 @@ it('tool leftovers: a file that another program wrote since the search stays (G1
   const file = join(sessions, '18.json')
   writeFileSync(file, session(`${mark}cc-socks/18.sock`))
   writeFileSync(join(sessions, `18.${'a1'.repeat(32)}.key`), key())
-  // The key is removed first. At that moment a new process with the same pid writes its own session file.
+  // The session key is removed before the session file. At that moment a new process with the same pid writes its own session file.
   const unlink = (path: string): void => {
     realEffects.unlink(path)
     if (path.endsWith('.key')) writeFileSync(file, session('/tmp/cc-socks/18.sock'))

@@ -173,7 +173,7 @@ describe.each(ways)('MCP tools over %s', (way, open) => {
     await statusWhen(place, task_id, ({ limits }) => limits.task_concurrent.used === 1)
     cancel.abort()
     await expect(deploying).rejects.toThrow()
-    // The answer to this call shows that the server has received the cancellation before it.
+    // An answered status call shows that the server has received the cancellation, which was sent before.
     await mcp.call('get_real_task_status', { task_id })
     database.exec('ROLLBACK')
     await statusWhen(place, task_id, ({ limits, agents }) => limits.task_concurrent.used === 0 || agents.total_spawned === 1)
@@ -301,7 +301,7 @@ describe.each(ways)('MCP tools over %s', (way, open) => {
     const words = [
       'update_agent_progress {"status":"working","message":"Half of it","progress":50}',
       'report_agent_finding {"finding_type":"issue","severity":"high","message":"It leaks","data":{"line":7}}',
-      // The next words are calls for another agent, and calls that an agent may not make.
+      // The next calls are for another agent, or are calls that an agent may not make.
       `update_agent_progress ${JSON.stringify({ agent_id: other.agent_id, status: 'working', message: 'In your name' })}`,
       `kill_real_agent ${JSON.stringify({ agent_id: other.agent_id })}`,
       'create_real_task {"description":"Mine"}',

@@ -161,7 +161,7 @@ async function nextOne(sentinel: PipeSentinel, dead: number): Promise<void> {
   await waitUntil(() => sentinel.pid !== dead && !sentinel.isLost, 30_000, 'the next sentinel watches')
 }
 
-/** Effects whose `spawn` waits for the gate. */
+/** Wraps the effects of a supervisor, so that `spawn` waits until the promise `gate` resolves. */
 function gated<T extends object>(port: T, gate: Promise<void>): T {
   const { spawn } = port as unknown as Effects
   return Object.assign(Object.create(port) as T, { spawn: async (command: Command) => await gate.then(() => spawn(command)) })

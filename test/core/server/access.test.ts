@@ -124,7 +124,7 @@ describe("a host name that is not the server's (DNS rebinding)", () => {
         handshake('polling'),
         handshake('websocket'),
         { method: 'POST', path: '/api/agents', headers: json, body },
-        // The origin of the page contains the same refused host name.
+        // The Origin header contains the same refused host name as the Host header.
         { method: 'POST', path: '/api/agents', headers: { ...json, origin: `http://${host}` }, body },
         { method: 'POST', path: '/api/test/reset-environment' },
       ]

@@ -109,7 +109,7 @@ it('GET /cleanup/status: counts what exists, and is clean when nothing does', as
 
 describe('the history of closes', () => {
   it('lists closes newest first with what they did, and shows one with its report', async () => {
-    // The agent has started before it is stopped. A stop during the start may need a kill, which would appear in the list.
+    // The agent has started before it is stopped. A stop during the start may need a kill, which would appear in the history.
     const first = await server.command(['sh', '-c', 'echo up; exec sleep 1000'])
     await server.get(`/api/agents/${first}/messages?since=1&wait=15000`)
     const report = await server.post(`/api/agents/${first}/stop`)
@@ -195,7 +195,7 @@ describe('the reaper', () => {
       const dry = await server.post('/api/reaper/run', { dryRun: true })
       expect(dry).toMatchObject({ found: [{ kind: 'process-tree', why: 'unrecorded' }], released: [] })
       expect(dry.left).toEqual(dry.found)
-      // A dry run does not count as the first of the two passes.
+      // The reaper releases a leak in the second pass that sees it. A dry run does not count as a pass.
       expect(await server.post('/api/reaper/run')).toMatchObject({ released: [], left: [{ kind: 'process-tree' }] })
       expect(await server.post('/api/reaper/run')).toMatchObject({ released: [{ kind: 'process-tree' }], left: [] })
       expect((await gone)[1]).toMatch(/^SIG/)

@@ -240,7 +240,7 @@ function fill(file: string): void {
     try {
       for (;;) writeFileSync(file, Buffer.alloc(size), { flag: 'a' })
     } catch {
-      // A block of this size does not fit. A smaller block may still fit.
+      // The full disk has no room for a block of this size. A smaller block may still fit.
     }
   }
 }

@@ -5,7 +5,7 @@ import { useServer } from '../../support/shared-server.ts'
 import { survivors } from '../../support/world.ts'
 
 const server = useServer()
-/** Prints a line when it is ready, and ignores SIGTERM and SIGINT. */
+/** A command that ignores SIGTERM and SIGINT, and prints a line when it ignores them. */
 const stubborn = ['sh', '-c', 'trap "" TERM INT; echo ready; while :; do sleep 1000; done']
 
 async function ready(argv: readonly string[], more: object = {}): Promise<string> {

@@ -270,7 +270,7 @@ describe('a file in a temp folder that cannot be removed', () => {
       expect(stopped.errors.join()).toMatch(/file cannot be removed \(EPERM\); take its flags away/)
       expect((await server.get('/api/cleanup/status')).stuck.join()).toContain(file)
     } finally {
-      // With the flag `i`, the test's own cleanup could not remove the file.
+      // The immutable flag (chattr +i) is removed, because with it the test's own cleanup could not remove the file.
       execFileSync('chattr', ['-i', file])
     }
     expect(await server.post('/api/reaper/run')).toMatchObject({ released: [expect.objectContaining({ kind: 'temp-folder' })], left: [] })

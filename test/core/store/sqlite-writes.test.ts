@@ -220,7 +220,7 @@ describe('SQLite ledger: a full disk', () => {
     try {
       for (let content = Buffer.alloc(4_096); ; ) writeFileSync(file, content, { flag: 'a' })
     } catch {
-      // Writes until ENOSPC.
+      // The write failed with ENOSPC: the disk is full.
     }
   }
 

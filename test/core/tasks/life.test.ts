@@ -9,7 +9,7 @@ import { waitUntil } from '../../support/world.ts'
 
 /** The end of agents of a task, and of the task itself. */
 
-/** Leaves a child behind whose command line does not refer to the agent. */
+/** A command that leaves a child behind whose command line does not refer to the agent. */
 const hasAHiddenChild = ['sh', '-c', 'echo hello; (setsid sleep 1000 &) ; exec sleep 1000']
 
 describe('kill of an agent', () => {
@@ -85,7 +85,7 @@ describe('kill of an agent', () => {
       parent: parent.agent.id,
       onPhase: (phase) => phase === 'prepared' && prepared.resolve(),
     })
-    // Swallowed: the rejection is handled where the promise is awaited below.
+    // A rejection of the deployment is ignored here, because it is handled where the promise is awaited below.
     deploying.catch(() => {})
     await prepared.promise
     await bench.tasks.kill({ taskId: task.id, agentId: parent.agent.id, cascade: true, caller: orchestrator })
@@ -226,7 +226,7 @@ describe('task', () => {
     const task = await bench.create()
     isHeld = true
     const deploying = bench.deploy(task)
-    // Swallowed: the rejection is handled where the promise is awaited below.
+    // A rejection of the deployment is ignored here, because it is handled where the promise is awaited below.
     deploying.catch(() => {})
     await asked.promise
     await bench.control.cleanup.reset({}).report

@@ -243,7 +243,7 @@ describe('docker: a daemon that goes away', () => {
   })
 })
 
-/** The notes of the agent's close. */
+/** The notes in the report of the agent's close. */
 async function notes(server: TestServer, id: string): Promise<string[]> {
   const { resources } = await server.post<Json>(`/api/agents/${id}/stop`)
   return resources.flatMap((resource: Json) => resource.notes ?? [])

@@ -59,7 +59,7 @@ describe('docker: the output of an agent', () => {
 })
 
 describe('docker: an agent that had not read its whole prompt when its server was killed', () => {
-  /** More than a pipe, a socket and the daemon can buffer together. */
+  /** A prompt that is larger than the buffers of a pipe, a socket and the daemon together. */
   const prompt = 'ä'.repeat(1_000_000)
 
   it.each(['the next server', 'ebb recover'])('is ended by %s, because it would work on half of its prompt', async (recoverer) => {

@@ -141,7 +141,7 @@ test('ecs: a lease is not deleted without a condition when the store does not su
   const host = hostOf(1, task.arn)
   await host.kind.create(host.ref, host.ref, host.ctx)
   expect(await host.kind.observe(host.ref, host.ctx)).toMatchObject({ is: 'present' })
-  // Every attempt of this call gets the fault.
+  // The fault applies to every attempt of the DeleteObject call, so retries fail too.
   world.proxy.fail({ operation: 'DeleteObject', fault: 'unsupported', times: 5 })
   await expect(host.kind.release(host.ref, 'kill', host.ctx)).rejects.toThrow(/DeleteObject/)
   expect(await world.objects('ebb/leases/')).toHaveLength(1)

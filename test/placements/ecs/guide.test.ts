@@ -85,7 +85,7 @@ describe('ecs guide: the policy', () => {
     )
     // The policy also contains two permissions without an operation, which ECS and IAM check during RunTask.
     expect([...allowed].filter((permission) => !used.has(permission))).toEqual(['ecs:TagResource', 'iam:PassRole'])
-    // For each of the two folders, the policy grants only the object permissions that Ebb uses there.
+    // For each of the bucket's folders, results and leases, the policy grants only the object permissions that Ebb uses there.
     const inFolder = (action: string, place: string): readonly string[] =>
       ['results', 'leases'].filter((folder) => place.includes(`/ebb/${folder}/`)).map((folder) => `${action} ${folder}`)
     const granted = Statement.flatMap(({ Action, Resource }) =>

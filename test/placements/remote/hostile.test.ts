@@ -17,7 +17,7 @@ class FakeRunner implements AsyncDisposable {
   readonly #server: Server
   readonly calls: string[] = []
   isAlive = true
-  /** The response of the stream that is open. */
+  /** The HTTP response of the agent's output stream while the stream is open. */
   streaming: ServerResponse | undefined
 
   private constructor(server: Server) {

@@ -89,7 +89,7 @@ describe('remote: a runner', () => {
     await firstWord(server, id)
     await runner.stop()
     expect(agentProcesses(runner.home)).toEqual([])
-    // The agent was not stopped here. It is unknown, unless the runner reported its end before it exited.
+    // No request stopped the agent. Its end is unknown, unless the runner reported the end before the runner exited.
     expect(['terminated', 'completed']).not.toContain((await server.get(`/api/agents/${id}`)).status)
     const again = await startRunner(runner.home, runner)
     try {
@@ -190,7 +190,7 @@ describe('remote: a call to a runner', () => {
     await firstWord(server, id)
     proxy.freezeAll()
     writeFileSync(go, '')
-    await server.get(`/api/agents/${id}/status?wait=30000`).catch(() => {}) // The request may time out. The next line waits longer.
+    await server.get(`/api/agents/${id}/status?wait=30000`).catch(() => {}) // The status request may time out; `waitUntil` waits longer.
     await waitUntil(async () => (await server.get(`/api/agents/${id}`)).status === 'failed', 40_000, 'the end of the agent is known')
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ exitCode: 7 })
   })

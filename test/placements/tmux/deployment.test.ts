@@ -179,7 +179,7 @@ async function deployWithoutEffect(k: number): Promise<'failed' | 'succeeded' | 
   return outcome instanceof Error ? 'failed' : 'succeeded'
 }
 
-/** Throws at the k-th effect. */
+/** Makes the k-th effect of a deployment throw. */
 class FailingEffect {
   readonly #k: number
   #count = 0

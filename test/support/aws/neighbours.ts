@@ -23,7 +23,7 @@ export async function amongForeignThings(
     await world.runDecoy({}),
     await world.runDecoy({ project: 'something else' }, 'ecs-svc/123'),
     await world.runDecoy(theirs, scope),
-    // Started under the id of Ebb's agent, but without Ebb's tags.
+    // A foreign task that was started under the id of Ebb's agent, but without Ebb's tags.
     await world.runDecoy({}, scope),
     await world.runDecoy({ 'ebb:resource': `${scope}.3` }, scope.slice(0, 8)),
   ]

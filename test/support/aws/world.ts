@@ -108,7 +108,7 @@ export class AwsWorld implements AsyncDisposable {
     return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined))
   }
 
-  /** The same settings in the form of a configuration file, below `ecs`. */
+  /** The settings of a server that uses this account, in the form of a configuration file, below `ecs`. */
   settings(): Readonly<Record<string, string | number | readonly string[]>> {
     const plain = Object.entries(this.flags()).map(([name, value]) => {
       const key = name.replace(/^ecs-/, '').replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
@@ -290,7 +290,7 @@ export class AwsWorld implements AsyncDisposable {
   }
 }
 
-/** moto reads the service from this header and does not check the signature. */
+/** Headers for a call to moto, which reads the service from the Authorization header and does not check the signature. */
 function authorization(service: string): Record<string, string> {
   return {
     host: 'aws',

@@ -92,7 +92,7 @@ describe('the end of agents', () => {
       await launchIn(simulation, simulated, 'one'),
       await launchIn(simulation, simulated, 'one'),
     ]
-    // The exits of these processes never arrive.
+    // Each agent gets a process whose exit is never reported.
     for (const id of ids) simulated.control.agents.living.get(id)?.watchExit(1, new Promise(() => {}))
     const report = await run(simulated.control.cleanup.closeNamespace('one', 'request-finished', true))
     expect(report).toMatchObject({ success: true, errors: [] })

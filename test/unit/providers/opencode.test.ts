@@ -39,7 +39,7 @@ describe('opencode', () => {
     const { argv, env } = invoke(opencode, { allowedTools: ['read', 'write'], disallowedTools: ['bash'] })
     const rules = { '*': 'deny', read: 'allow', edit: 'allow', bash: 'deny' }
     expect(contentOf(env)).toEqual({ permission: rules, agent: { build: { permission: rules } } })
-    // opencode uses the last matching rule.
+    // opencode uses the last permission rule that matches a tool, so the rule for `*` comes first.
     expect(env?.OPENCODE_CONFIG_CONTENT?.indexOf('"*"')).toBeLessThan(env?.OPENCODE_CONFIG_CONTENT?.indexOf('"read"') ?? 0)
     expect(argv).toEqual([...base, '--agent=build'])
   })

@@ -9,7 +9,7 @@ import { Tree } from '../pieces/tree.tsx'
 export interface PartProps {
   readonly agentId: string
   readonly isActive: boolean
-  /** Loads nothing while true. */
+  /** While true, this part of the page loads nothing. */
   readonly isPaused: boolean
 }
 

@@ -17,7 +17,7 @@ export interface Line {
   readonly length: number
   readonly tool: string | undefined
   readonly isThought: boolean
-  /** A tool's result; false for a tool call. */
+  /** True for the result of a tool, false for the call of a tool. */
   readonly isResult: boolean
   readonly isFailure: boolean
   readonly hasRaw: boolean

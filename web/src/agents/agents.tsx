@@ -117,7 +117,7 @@ function columnsOf(usage: ReadonlyMap<string, Usage>, { placementTitle }: Labels
 
 function labelsOf(agent: Agent): ReactNode {
   const { id, name = shortId(id), namespace, requestId = '', taskId = '' } = agent
-  // If the display name is this name, as `nameOf` falls back to it, the label does not repeat it.
+  // `nameOf` shows the agent's name in Ebb if the agent has no other name. Then the label does not repeat that name.
   const own = nameOf(agent).endsWith(name) ? '' : name
   const labels = [own, namespace === 'default' ? '' : namespace, requestId, taskId]
   return labels

@@ -94,7 +94,7 @@ export function bodyOf(draft: Draft, inputs: readonly ProviderInput[]): LaunchBo
   }
 }
 
-/** The server rejects longer names. */
+/** The maximum length of an agent's name. The server rejects longer names. */
 const mostName = 100
 
 /** The default name of a command: its program, without the arguments, which may contain secrets. */

@@ -21,7 +21,7 @@ const pollMs = 2_000
 export interface AgentList {
   readonly agents: readonly Agent[]
   readonly isLoaded: boolean
-  /** There are more agents than the list holds. */
+  /** True when there are more agents than the list holds. */
   readonly isCut: boolean
   readonly problem: string | undefined
   reload(): void
@@ -91,10 +91,10 @@ export function useAgents(): AgentList {
   const refresh = useCallback(async () => {
     const ids = [...dirty.current]
     dirty.current.clear()
-    // A failed request is retried: the ids are put back below.
+    // A failed request counts as no page. The ids of its agents are then put back, so that they are fetched later.
     const page = await fetchAgentPage(pageSize, undefined, undefined).catch(() => undefined)
     if (!page) {
-      // The ids that could not be fetched are fetched on the next event or the next poll of the active agents.
+      // The agents that could not be fetched are fetched on the next event or the next poll of the active agents.
       for (const id of ids) dirty.current.add(id)
       return
     }

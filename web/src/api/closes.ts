@@ -113,7 +113,7 @@ const mostInspected = 20
 export async function fetchNotReleased(signal: Signal): Promise<readonly NotReleased[]> {
   const agents = await call<readonly Agent[]>('GET', '/agents', { query: { status: 'stuck,stopping', limit: mostInspected }, signal })
   const found: NotReleased[] = []
-  // One request at a time, so that an agent deleted meanwhile is skipped.
+  // The agents are requested one at a time, so that an agent that was deleted meanwhile is skipped.
   for (const agent of agents) {
     if (wasDeleted(agent.id)) continue
     try {

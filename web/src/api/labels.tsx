@@ -9,20 +9,20 @@ export interface Placement {
   readonly title: string
   readonly isAvailable: boolean
   readonly isDefault: boolean
-  /** Its agents run at a host of their own. */
+  /** Whether agents of this placement run on another host than the server. */
   readonly hasHost: boolean
 }
 
 export interface Kind {
   readonly name: string
   readonly title: string
-  /** The last step of its release ends running processes. For other kinds it only removes the resource. */
+  /** Whether the last step of releasing this kind ends running processes. For other kinds the last step only removes the resource. */
   readonly endsProcesses: boolean
   readonly isOnOtherHost: boolean
 }
 
 export interface Labels {
-  /** Empty until they are loaded. */
+  /** All placements. Empty until the labels are loaded. */
   readonly placements: readonly Placement[]
   kind(name: string): Kind | undefined
   /** The title of a placement; its own name when the server does not know it, or has not answered yet. */

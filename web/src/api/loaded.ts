@@ -20,7 +20,7 @@ export interface LoadingOptions {
   readonly on?: readonly string[]
   /** Returns false for events that must not cause a load. */
   readonly fits?: (event: unknown) => boolean
-  /** Loads nothing while true. */
+  /** While true, no data is loaded. */
   readonly isPaused?: boolean
 }
 

@@ -14,7 +14,7 @@ export type EndsProcesses = (kind: string) => boolean
 export interface Piece {
   readonly phase: Phase
   readonly fromMs: number
-  /** Undefined while the phase lasts. */
+  /** The end of the phase. Undefined while the phase lasts. */
   readonly toMs: number | undefined
 }
 

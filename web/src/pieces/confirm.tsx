@@ -12,10 +12,10 @@ export interface ConfirmProps {
   readonly keeps: readonly string[]
   /** Whether the action can be undone, in a sentence. */
   readonly undo: string
-  /** The label of the button. */
+  /** The label of the button that performs the action. */
   readonly action: string
   readonly isDangerous?: boolean
-  /** Shown while the action runs. */
+  /** The text that is shown while the action runs. */
   readonly progress: string
   /** Performs the action. It reports its success itself, as a toast or in the page: the dialog may be closed by then. */
   readonly run: () => Promise<void>

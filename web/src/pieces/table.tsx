@@ -5,7 +5,7 @@ import { focusHeading, useFocusFallback } from './focus.ts'
 export interface Column<T> {
   readonly name: string
   readonly cell: (row: T) => ReactNode
-  /** Right-aligned, with digits of equal width. */
+  /** True for a column of numbers, which is right-aligned with digits of equal width. */
   readonly isNumber?: boolean
   /** The column that names the row. On a narrow page it is the head of the card. */
   readonly isMain?: boolean
@@ -20,7 +20,7 @@ export interface DataTableProps<T> {
   readonly hrefOf?: (row: T) => string
   /** The row that gets the focus initially, and is scrolled into view: the one that the user returns from. */
   readonly focusKey?: string | undefined
-  /** The table is narrow enough to stay a table on a narrow page. */
+  /** True for a table that is narrow enough to stay a table on a narrow page. */
   readonly isNarrow?: boolean
 }
 

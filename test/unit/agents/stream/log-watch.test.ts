@@ -12,7 +12,7 @@ interface Scene {
   /** The names of the logs whose listeners were called, in order. */
   readonly notified: string[]
   follow(name: string): string
-  /** Runs a poll. The clock of the test never runs one. */
+  /** Runs a poll of the logs. The clock of the test never starts a poll. */
   poll(): void
   polls: number
   /** Resolves when the listener of the log with this name is called. */
@@ -64,7 +64,7 @@ function watches(): number {
     try {
       return readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')
     } catch {
-      return '' // This entry is the descriptor of the listing itself, which is closed by now.
+      return '' // One entry is the descriptor of the folder listing itself, which is closed by now and cannot be read.
     }
   })
   return files.join('').split('inotify wd:').length - 1

@@ -51,7 +51,7 @@ const differing = [
 describe('text width, compared with string-width', () => {
   it('is the same for every letter that Unicode assigns, except for those listed', () => {
     const wrong: string[] = []
-    // Of the planes of ideographs, only the start is compared. Plane 14 has tags.
+    // Planes 2 and 3 of Unicode hold only ideographs, so just the start of plane 2 is compared. Plane 14 has the tag characters.
     const codes = [...Array(0x20_100).keys(), ...Array.from({ length: 0x200 }, (_, at) => 0xe0_000 + at)]
     for (const code of codes) {
       const letter = String.fromCodePoint(code)

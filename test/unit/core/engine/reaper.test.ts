@@ -19,7 +19,7 @@ afterEach(async () => {
 const run = <T>(work: Promise<T>): Promise<T> => simulation.clock.run(work)
 const pause = (ms: number): Promise<void> => run(simulation.clock.pause(ms))
 
-/** Something with our mark that is in no ledger, created by an incarnation that is dead by default. */
+/** A resource with Ebb's mark that is in no ledger, created by an incarnation that is dead by default. */
 function stray(id: string, incarnation = 'lost-life', kind = listedKind): void {
   const scopeId = id.slice(0, id.lastIndexOf('.'))
   simulation.world.place({ kind, id, scopeId, incarnation, dependsOn: [], spec: { hears: 'polite', times: 1, owes: [] } })

@@ -74,7 +74,7 @@ describe('procTable', () => {
     return spawn('/bin/sh', ['-c', program, program], { stdio: 'ignore', detached: true, env: { EBB_SCOPE: 'a-tag' } })
   }
 
-  /** Each scan with how long it waits for a process that is between two programs. Asynchronous scans wait longer. */
+  /** Each scan, with the time that it waits for a process in the middle of an exec(2). Asynchronous scans wait longer. */
   it.each([
     ['marked', 1_000, async () => await procTable.marked()],
     ['snapshot', 250, async () => await procTable.snapshot()],
@@ -130,7 +130,7 @@ describe('procTable', () => {
   it('does not wait for an environment that the process has unmapped, and finds the rlimit tag', async () => {
     const program = fixture('unmaps-its-environment')
     const child = spawn('/bin/sh', ['-c', 'ulimit -m 4503599627370497; exec "$0"', program], { env: { EBB_SCOPE: 'a-tag' } })
-    // The clock stands still, so code that waits for a deadline never reaches it, and gets the error after 20 s.
+    // The clock that the scan reads stands still. A scan that waits for a deadline never reaches it, and gets an error after 20 s.
     const beganMs = performance.now()
     const clock = vi.spyOn(process.hrtime, 'bigint').mockImplementation(() => {
       if (performance.now() - beganMs > 20_000) throw new Error('The scan waits for a deadline.')
