@@ -1,5 +1,5 @@
 // Bundles the command line into one file instead of fifty, because loading modules is most of the time of `ebb exec -- true`. bin/ebb runs the bundle
-// while it is newer than every source, and the sources otherwise, so no command needs the bundle. A program that imports Ebb needs lib/: Node
+// while it is newer than every source in it, and the sources otherwise, so no command needs the bundle. A program that imports Ebb needs lib/: Node
 // strips no types below node_modules, so the library and the testing kit are compiled to JavaScript there.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
