@@ -58,29 +58,47 @@ function runWithCode(file) {
   const vm = require('node:vm')
   const codeFile = join(cache, `exec-${process.version}-${process.arch}-${process.getuid?.()}`)
   const source = fs.readFileSync(file)
-  const kept = fs.existsSync(codeFile) ? fs.readFileSync(codeFile) : Buffer.alloc(0)
+  const kept = readKept(codeFile)
   const length = kept.length - source.length
-  const isKept = length > 0 && kept.subarray(length).equals(source)
+  const isUsable = length > 0 && kept.subarray(length).equals(source)
   // The bundle is ASCII only (scripts/bundle.mjs).
   const script = new vm.Script(`(function (exports, require, module, __filename, __dirname) {${source.latin1Slice()}\n})`, {
     filename: file,
     importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
-    ...(isKept && { cachedData: kept.subarray(0, length) }),
+    ...(isUsable && { cachedData: kept.subarray(0, length) }),
   })
   const keepCode = () => {
-    try {
-      const draft = `${codeFile}.${process.pid}`
-      // V8 does not check the compiled code, so the file with the code is complete on the disk before it gets its final name.
+    const draft = `${codeFile}.${process.pid}`
+    // V8 does not check the compiled code, so the file with the code is complete on the disk before it gets its final name.
+    const isKept = succeeds(() => {
       fs.writeFileSync(draft, Buffer.concat([script.createCachedData(), source]), { mode: 0o600, flush: true })
       fs.renameSync(draft, codeFile)
-    } catch {
-      // If the file with the compiled code cannot be written, the next start is only slower.
-    }
+    })
+    // Without the file with the compiled code the next start is only slower. A part of the file, on a full disk, is removed.
+    if (!isKept) succeeds(() => fs.unlinkSync(draft))
   }
   const main = new Module(file, module)
   main.filename = file
   require.cache[file] = main // The other files of the bundle require main.cjs.
   script.runInThisContext().call(main.exports, main.exports, Module.createRequire(file), main, file, dirname(file))
   main.loaded = true
-  main.exports.runMain(words, { descriptors, ignored, ...((!isKept || script.cachedDataRejected) && { keepCode }) })
+  main.exports.runMain(words, { descriptors, ignored, ...((!isUsable || script.cachedDataRejected) && { keepCode }) })
+}
+
+function succeeds(work) {
+  try {
+    work()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Empty when the file does not exist, or cannot be read. */
+function readKept(codeFile) {
+  try {
+    return fs.existsSync(codeFile) ? fs.readFileSync(codeFile) : Buffer.alloc(0)
+  } catch {
+    return Buffer.alloc(0)
+  }
 }

@@ -1,5 +1,5 @@
-import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type Ended, ebb, root, temporaryHome } from '../../support/home.ts'
 
@@ -74,6 +74,17 @@ describe('the kept code of "ebb exec"', () => {
     expect(await installation.exec('--', 'true')).toMatchObject({ code: 0, stderr: '' })
     expect(statSync(installation.codeFile).size).toBeGreaterThan(bundle.length)
     expect(readFileSync(installation.codeFile).subarray(-bundle.length).toString('latin1')).toBe(bundle)
+  })
+
+  it('is not needed: a folder in place of its file changes nothing', async () => {
+    const installation = new Installation()
+    await installation.exec('--', 'true')
+    const { codeFile } = installation
+    rmSync(codeFile)
+    mkdirSync(codeFile)
+    for (let run = 0; run < 2; run++) expect(await installation.exec('--', 'true')).toMatchObject({ code: 0, stderr: '' })
+    // The draft that could not get the name of the file is removed.
+    expect(readdirSync(installation.cache).filter((name) => name.startsWith('exec-'))).toEqual([basename(codeFile)])
   })
 
   it('is not needed: without a folder to write to, every run compiles its code', async () => {
