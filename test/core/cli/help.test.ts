@@ -28,7 +28,7 @@ const text = ({ stdout }: Ended): string => stdout.toString()
 const cli = (words: readonly string[]): Promise<Ended> => ebb(words, { home: temporaryHome() })
 
 describe('cli: help', () => {
-  it('of every command names its options and shows examples', async () => {
+  it('the help of every command names its options and shows examples', async () => {
     const names = Object.keys(promised)
     const helps = await Promise.all(names.map((name) => cli([name, '--help'])))
     for (const [index, name] of names.entries()) {

@@ -256,7 +256,7 @@ describe('doctor: files of an agent that will be ended', () => {
 describe('doctor: a worktree', () => {
   needs('gcc')
 
-  it('of an agent is shown with the command that removes it, and is never removed, clean or not', async () => {
+  it('a worktree of an agent is shown with the command that removes it, and is never removed, clean or not', async () => {
     await using garden = new Garden()
     const git = (...words: readonly string[]): string =>
       execFileSync('git', ['-C', garden.folder, '-c', 'user.name=a', '-c', 'user.email=a@b', ...words], { encoding: 'utf8', stdio: 'pipe' })

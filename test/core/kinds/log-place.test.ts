@@ -101,7 +101,7 @@ describe.each(variants)('a log that is %s', (_, found, code) => {
 })
 
 describe('after a crash between linking the archive and removing the log', () => {
-  it('of a moved log, the next supervisor removes the old name', async () => {
+  it('moved log: the next supervisor removes the old name', async () => {
     await inLogScene(async (scene) => {
       const ref = await written(scene)
       mkdirSync(dirname(ref.archive), { mode: 0o700 })
@@ -111,7 +111,7 @@ describe('after a crash between linking the archive and removing the log', () =>
     })
   })
 
-  it('of a copied log, the copy stays the archive, and later lines in the log are dropped', async () => {
+  it('copied log: the copy stays the archive, and later lines in the log are dropped', async () => {
     await inLogScene(async (scene) => {
       const ref = await written(scene)
       mkdirSync(dirname(ref.archive), { mode: 0o700 })
@@ -123,7 +123,7 @@ describe('after a crash between linking the archive and removing the log', () =>
     })
   })
 
-  it('of a copied log that is gone, the release removes the staging file', async () => {
+  it('copied log that is gone: the release removes the staging file', async () => {
     await inLogScene(async (scene) => {
       const ref = await written(scene)
       mkdirSync(dirname(ref.archive), { mode: 0o700 })

@@ -255,7 +255,7 @@ describe('temp folder: foreign files at its path are never changed (G10)', () =>
     expect(isUnchanged(theirs)).toBe(true)
   })
 
-  describe('of another user', () => {
+  describe('temp folder of another user', () => {
     needs('root')
 
     it('a folder of another user at the path is left alone, and ours is absent', async () => {

@@ -22,7 +22,7 @@ describe('POST /agents', () => {
     })
   })
 
-  it('of a command passes the prompt on standard input and appends customArgs', async () => {
+  it('type command: passes the prompt on standard input and appends customArgs', async () => {
     const id = await server.launch({
       type: 'command',
       prompt: 'one\ntwo',
@@ -40,7 +40,7 @@ describe('POST /agents', () => {
     expect(new Set(messages.map((one: Json) => one.id)).size).toBe(5)
   })
 
-  it('of a synthetic agent without a schedule plays a short conversation', async () => {
+  it('type synthetic: without a schedule it plays a short conversation', async () => {
     const id = await server.launch({ type: 'synthetic', prompt: 'hello' })
     expect(await ended(id)).toMatchObject({ status: 'completed' })
     const messages = await server.get(`/api/agents/${id}/messages`)

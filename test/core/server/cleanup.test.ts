@@ -11,7 +11,7 @@ const status = async (id: string): Promise<string> => (await server.get(`/api/ag
 const clean = (body: object): Promise<Json> => server.call('POST', '/api/cleanup', { body })
 
 describe('POST /cleanup', () => {
-  it('of a single agent, request or task ends it and keeps the rows', async () => {
+  it('scope single: ends one agent, request or task and keeps the rows', async () => {
     const agent = await server.command(['sleep', '1000'])
     const request = await server.command(['sleep', '1000'], { requestId: 'r' })
     const task = await server.command(['sleep', '1000'], { taskId: 't' })
@@ -25,7 +25,7 @@ describe('POST /cleanup', () => {
     expect(await Promise.all([agent, request, task, other].map(status))).toEqual(['terminated', 'terminated', 'terminated', 'running'])
   })
 
-  it('of a namespace ends the agents of that namespace only; without one it ends all agents', async () => {
+  it('with a namespace it ends the agents of that namespace only; without one it ends all agents', async () => {
     const one = await server.command(['sleep', '1000'], { namespace: 'one', requestId: 'r' })
     const two = await server.command(['sleep', '1000'], { namespace: 'two' })
     const report = (await clean({ scope: 'all', namespace: 'one' })).body

@@ -86,7 +86,7 @@ describe('DELETE /agents/:id answers 204 once everything is gone, of an agent th
 describe('concurrent deletions join', () => {
   const several = (id: string): Promise<Json[]> => Promise.all(Array.from({ length: 8 }, () => remove(id)))
 
-  it('of an agent that ends slowly: all answer 204', async () => {
+  it('agent that ends slowly: all deletions answer 204', async () => {
     const client = await server.socket()
     const id = await ready(stubborn)
     // The connections are opened before the deletions. A deletion that had to open its own connection could arrive after the end of the
@@ -99,7 +99,7 @@ describe('concurrent deletions join', () => {
     await expectOneEvent(client, id)
   })
 
-  it('of an agent that has ended: at least one answers 204, the others 204 or 404', async () => {
+  it('agent that has ended: at least one deletion answers 204, the others 204 or 404', async () => {
     const client = await server.socket()
     const id = await server.command(['true'])
     await ended(id)

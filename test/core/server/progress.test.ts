@@ -77,7 +77,7 @@ describe('a running close', () => {
     expect(received(all)).toEqual([id, second])
   })
 
-  it('of many agents is one close, whose events name the agent', async () => {
+  it('a close of many agents is one close, whose events name the agent', async () => {
     const client = await server.socket()
     const ids = await Promise.all(Array.from({ length: 50 }, () => unkillable({ namespace: 'many' })))
     const request = { timeout: 30_000, waitForCompletion: false, namespace: 'many' }

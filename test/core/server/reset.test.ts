@@ -119,7 +119,7 @@ describe('POST /test/reset-environment', () => {
     }
   })
 
-  it('of a namespace leaves other namespaces and their subscriptions alone', async () => {
+  it('with a namespace it leaves other namespaces and their subscriptions alone', async () => {
     const client = await server.socket()
     const one = await server.command(['sleep', '1000'], { namespace: 'one' })
     const two = await server.command(['sleep', '1000'], { namespace: 'two' })

@@ -136,7 +136,7 @@ describe('twenty concurrent resets', () => {
     expect(client.of('agent:deleted')).toHaveLength(8)
   })
 
-  it('of everything and of single namespaces all succeed, and the namespaces are open again', async () => {
+  it('resets of everything and of single namespaces all succeed, and the namespaces are open again', async () => {
     const names = ['one', 'two', 'three']
     const client = await server.socket()
     await Promise.all(names.flatMap((namespace) => [writer(10, true, { namespace }), writer(10, false, { namespace })]))
@@ -193,7 +193,7 @@ describe('resets during launches', () => {
     for (const id of created) expect(about(client, id).at(-1)?.name).toBe('agent:deleted')
   })
 
-  it('of another namespace do not touch them', async () => {
+  it('resets of another namespace do not touch the launches', async () => {
     const client = await server.socket()
     await writer(1, true, { namespace: 'theirs' })
     const resets = Promise.all(Array.from({ length: 5 }, () => reset({ namespace: 'theirs' })))

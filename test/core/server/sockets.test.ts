@@ -200,7 +200,7 @@ describe('a bad payload of a socket event', () => {
     expect(await server.get('/api/agents')).toHaveLength(1)
   })
 
-  it('of a megabyte disconnects its sender and no other client', async () => {
+  it('a payload of a megabyte disconnects its sender and no other client', async () => {
     const client = await server.socket()
     const other = await server.socket()
     const gone = new Promise((resolve) => client.socket.on('disconnect', resolve))

@@ -47,7 +47,7 @@ describe('POST /agents/:id/stop', () => {
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated', signal: 'SIGTERM' })
   })
 
-  it('of an agent that was stopped or has ended answers with the report of the first close', async () => {
+  it('agent that was stopped or has ended: the answer is the report of the first close', async () => {
     const stopped = await server.command(['sleep', '1000'])
     const first = await server.post(`/api/agents/${stopped}/stop`)
     expect(await server.post(`/api/agents/${stopped}/stop`, { force: true })).toEqual(first)
@@ -85,7 +85,7 @@ describe('POST /agents/:id/stop', () => {
     expect(hurried.duration).toBeLessThan(30_000)
   })
 
-  it('of an agent that exits with 0 on SIGTERM makes it `terminated`', async () => {
+  it('agent that exits with 0 on SIGTERM: its status is `terminated`', async () => {
     const id = await ready(['sh', '-c', 'trap "exit 0" TERM; echo ready; while :; do sleep 0.01; done'])
     await server.post(`/api/agents/${id}/stop`)
     const agent = await server.get(`/api/agents/${id}`)
@@ -106,7 +106,7 @@ describe('POST /agents/:id/stop', () => {
     expect(survivors(marker)).toEqual([])
   })
 
-  it('of an unknown agent is 404, and with a bad body 400', async () => {
+  it('unknown agent: 404; bad body: 400', async () => {
     const id = await server.command(['sleep', '1000'])
     const unknown = '6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11'
     expect(await server.call('POST', `/api/agents/${unknown}/stop`)).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })

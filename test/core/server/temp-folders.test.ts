@@ -182,7 +182,7 @@ describe('the temp folder after SIGKILL of the server', () => {
     expect(leftOf(scene)).toEqual([])
   })
 
-  describe('of an agent in tmux', () => {
+  describe('agent in tmux', () => {
     needs('tmux')
 
     it('stays with the agent, and the next server takes over both', async () => {

@@ -157,7 +157,7 @@ describe('cleanup of an agent', () => {
     expect(result).toMatchObject({ success: true, errors: [], archivedFiles: [expect.any(String)] })
   })
 
-  it('of an unknown agent is refused with agent_not_found', async () => {
+  it('unknown agent: refused with agent_not_found', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const clean = bench.tasks.cleanup({ taskId: task.id, agentId: 'builder-000000-000000', keepLogs: true, caller: orchestrator })

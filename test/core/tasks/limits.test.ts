@@ -20,7 +20,7 @@ const settled = async (all: readonly Promise<Deployed>[]) => {
 }
 
 describe('task limits', () => {
-  it('of 20 concurrent deployments with taskConcurrent 5, exactly 5 succeed and the others leave nothing', async () => {
+  it('taskConcurrent 5: exactly 5 of 20 concurrent deployments succeed, and the others leave nothing', async () => {
     await using bench = await openTasks({ flags: { taskConcurrent: '5' } })
     const task = await bench.create()
     const all = Array.from({ length: 20 }, (_, number) => bench.deploy(task, { prompt: `Part ${number}` }))

@@ -86,7 +86,7 @@ describe('reports of progress and findings', () => {
     await find(bench, task, deployed, { data: 'ü'.repeat(32_000) })
   })
 
-  it('of an ended agent are refused, and create no files', async () => {
+  it('reports of an ended agent are refused, and create no files', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const deployed = await bench.deploy(task)

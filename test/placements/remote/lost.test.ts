@@ -101,7 +101,7 @@ describe('remote: a runner', () => {
     }
   })
 
-  it("of another installation at the same address is not trusted about this installation's agents", async () => {
+  it("a runner of another installation at the same address is not trusted about this installation's agents", async () => {
     let runner = await startRunner()
     await using server = await startServer(['--remote-url', runner.url])
     const id = await launch(server, 'echo here; sleep 1000')

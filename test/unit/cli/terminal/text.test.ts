@@ -28,7 +28,7 @@ describe('text width', () => {
     expect(widthOf(line)).toBe(width)
   })
 
-  it('of a concatenation is the sum of the widths', () => {
+  it('the width of a concatenation is the sum of the widths', () => {
     fc.assert(fc.property(anyText, anyText, (first, second) => widthOf(first + second) === widthOf(first) + widthOf(second)))
   })
 })
@@ -90,7 +90,7 @@ describe('foreign text', () => {
     expect(harmless('👩‍👩‍👧 ❤️ 👍🏽 🏳️‍🌈')).toBe('👩👩👧 ❤ 👍 🏳🌈')
   })
 
-  it('of megabytes is cut quickly', () => {
+  it('a text of megabytes is cut quickly', () => {
     const long = Buffer.from('界\u001b[0m '.repeat(1_000_000)).toString()
     const startMs = performance.now()
     for (let index = 0; index < 100; index++) expect(widthOf(cut(long, 40))).toBeLessThanOrEqual(40)

@@ -60,7 +60,7 @@ describe('recovery claim', () => {
     expect(simulation.world.releases).toEqual(['agent.1'])
   })
 
-  test('of a living process is respected, however old it is', async () => {
+  test('a claim of a living process is respected, however old it is', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -69,7 +69,7 @@ describe('recovery claim', () => {
     expect(simulation.world.left()).toEqual(['listed agent.1'])
   })
 
-  test('of a dead process is taken over', async () => {
+  test('a claim of a dead process is taken over', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -80,7 +80,7 @@ describe('recovery claim', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
-  test('of a process of unknown vitality is respected (G4)', async () => {
+  test('a claim of a process of unknown vitality is respected (G4)', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -90,7 +90,7 @@ describe('recovery claim', () => {
     expect((await run(simulation.live().engine.recover())).reports).toEqual([])
   })
 
-  test('of a living process is waited for with waitMs, and what that process leaves is recovered', async () => {
+  test('a claim of a living process is waited for with waitMs, and what that process leaves is recovered', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -132,7 +132,7 @@ describe('recovery claim', () => {
     },
   )
 
-  test('of a living process that keeps it is reported in `elsewhere`', async () => {
+  test('a claim that a living process keeps is reported in `elsewhere`', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -140,7 +140,7 @@ describe('recovery claim', () => {
     expect(await run(simulation.live().engine.recover({ waitMs: 10_000 }))).toMatchObject({ reports: [], elsewhere: [dead.id], errors: [] })
   })
 
-  test('of a process of unknown vitality is not waited for', async () => {
+  test('a claim of a process of unknown vitality is not waited for', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()

@@ -201,7 +201,7 @@ describe('close during a launch', () => {
     expect([simulation.world.left(), await simulation.openBooks()]).toEqual([[], ['scope host-life1 open']])
   })
 
-  test('of the parent scope is no success while a creation below is running', async () => {
+  test('a close of the parent scope is no success while a creation below is running', async () => {
     const request = life.engine.openScope({ id: 'request', kind: 'request' })
     const agent = life.engine.openScope({ id: 'agent', kind: 'agent', parentId: request.id })
     life.faults.next('create', ['slow'], 25_000)
@@ -213,7 +213,7 @@ describe('close during a launch', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
-  test('of the parent scope is no success while intents below are being written', async () => {
+  test('a close of the parent scope is no success while intents below are being written', async () => {
     const request = life.engine.openScope({ id: 'request', kind: 'request' })
     const agent = life.engine.openScope({ id: 'agent', kind: 'agent', parentId: request.id })
     life.faults.next('ledger.intend', ['slow'], 25_000)

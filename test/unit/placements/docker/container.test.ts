@@ -128,7 +128,7 @@ describe('docker: the frames of an output stream', () => {
     expect([output.stdout?.toString(), output.stderr?.toString()]).toEqual(['one ä\ntwo', 'error\n'])
   })
 
-  it('of one chunk arrive together, one piece per stream', async () => {
+  it('the frames of one chunk arrive together, one piece per stream', async () => {
     const pieces: OutputPiece[] = await Array.fromAsync(splitFrames(inPieces(all.length)))
     expect(pieces.map(({ stream, bytes }) => [stream, Buffer.from(bytes).toString()])).toEqual([
       ['stdout', 'one ä\ntwo'],
@@ -149,7 +149,7 @@ describe('docker: the frames of an output stream', () => {
     expect(output).toEqual(['one\n'])
   })
 
-  it('of an unknown stream are refused', async () => {
+  it('frames of an unknown stream are refused', async () => {
     async function* strange(): AsyncIterable<Uint8Array> {
       yield frame(7, 'x')
     }
