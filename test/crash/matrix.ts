@@ -1,5 +1,8 @@
 import { existsSync } from 'node:fs'
 import { loadConfig } from '../../src/config/config.ts'
+import { openHome } from '../../src/config/home.ts'
+import { realEffects } from '../../src/host/effects.ts'
+import { kernelId } from '../../src/host/host.ts'
 import { compose } from '../../src/main.ts'
 import type { Crash, Role } from './job.ts'
 import type { Place } from './place.ts'
@@ -56,6 +59,9 @@ export interface Run {
 
 export function run({ program, containment }: Matrix, { place, role, watched = false, crash }: Run): Promise<DriverEnd> {
   const { home, workspace, temp } = place
+  // The sentinel starts after the home is made. What a crash in the making leaves is removed by the next start, which the sweeps with a
+  // recovery test.
+  if (watched) openHome(home, kernelId, realEffects)
   return runDriver(program, { role, home, workspace, temp, containment, watched, ...(crash && { crash }) })
 }
 
