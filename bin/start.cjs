@@ -67,16 +67,7 @@ function runWithCode(file) {
     importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     ...(isUsable && { cachedData: kept.subarray(0, length) }),
   })
-  const keepCode = () => {
-    const draft = `${codeFile}.${process.pid}`
-    // V8 does not check the compiled code, so the file with the code is complete on the disk before it gets its final name.
-    const isKept = succeeds(() => {
-      fs.writeFileSync(draft, Buffer.concat([script.createCachedData(), source]), { mode: 0o600, flush: true })
-      fs.renameSync(draft, codeFile)
-    })
-    // Without the file with the compiled code the next start is only slower. A part of the file, on a full disk, is removed.
-    if (!isKept) succeeds(() => fs.unlinkSync(draft))
-  }
+  const keepCode = () => succeeds(() => writeKept(codeFile, () => Buffer.concat([script.createCachedData(), source])))
   const main = new Module(file, module)
   main.filename = file
   require.cache[file] = main // The other files of the bundle require main.cjs.
@@ -94,11 +85,36 @@ function succeeds(work) {
   }
 }
 
-/** Empty when the file does not exist, or cannot be read. */
+/** Empty when the file does not exist, cannot be read, or may have been written by another user: V8 executes the code as it is. */
 function readKept(codeFile) {
+  const kept = []
+  succeeds(() => {
+    const fd = fs.openSync(codeFile, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW)
+    const { uid, mode } = fs.fstatSync(fd)
+    if (uid === process.getuid?.() && (mode & 0o022) === 0) kept.push(fs.readFileSync(fd))
+    fs.closeSync(fd)
+  })
+  return kept[0] ?? Buffer.alloc(0)
+}
+
+/**
+ * Writes the file with the code. V8 does not check the code, so the file is complete on the disk before it gets its final name, and no other
+ * process writes to its draft. The code is made only when there is a draft to write it to. Without the file the next start is only slower.
+ */
+function writeKept(codeFile, makeContent) {
+  const draft = `${codeFile}.${process.pid}-${process.hrtime.bigint()}`
+  const fd = fs.openSync(draft, 'wx', 0o600)
   try {
-    return fs.existsSync(codeFile) ? fs.readFileSync(codeFile) : Buffer.alloc(0)
+    fs.writeFileSync(fd, makeContent())
+    fs.fsyncSync(fd)
+    fs.renameSync(draft, codeFile)
   } catch {
-    return Buffer.alloc(0)
+    fs.unlinkSync(draft)
+  }
+  fs.closeSync(fd)
+  // The drafts of processes that were killed while they wrote.
+  for (const name of fs.readdirSync(dirname(codeFile))) {
+    const file = join(dirname(codeFile), name)
+    if (file.startsWith(`${codeFile}.`) && fs.statSync(file).mtimeMs < Date.now() - 60_000) fs.unlinkSync(file)
   }
 }

@@ -20,6 +20,7 @@ const allowed: Readonly<Record<string, string>> = {
   'src/cli/commands/exec.ts': 'writes the report that the user asked for, after everything is closed',
   'src/cli/top/full-screen.ts': 'writes to its own terminal, and stops itself on Ctrl-Z',
   'src/library/ebb.ts': 'sends a signal to its own process again',
+  'bin/start.cjs': 'runs before Ebb: begins the wait for a cgroup early, and keeps compiled code after everything is closed',
   'src/host/host.ts': 'only reads: runs sysctl(8) on macOS',
   'src/host/processes/ps.ts': 'only reads: runs ps(1) on macOS',
   'src/doctor/search/program.ts': 'only reads: asks git and tmux, with a time limit',
@@ -32,7 +33,8 @@ const isClient = (file: string): boolean => /^src\/(testing|scripted-model)\//.t
 const changing =
   'appendFile|chmod|chown|copyFile|cp|createWriteStream|fchmod|fchown|fdatasync|fsync|ftruncate|futimes|lchown|link|lutimes|mkdir|mkdtemp|rename|rm|rmdir|symlink|truncate|unlink|utimes|write|writeFile|writev'
 const imported = /import (?:type )?\{([^}]*)\} from 'node:fs(?:\/promises)?'/g
-const ofModule = /import (?:\* as (\w+)|(\w+)) from 'node:fs(?:\/promises)?'|\{[^}]*\bpromises as (\w+)\b[^}]*\} from 'node:fs'/g
+const ofModule =
+  /const (\w+) = require\('node:fs'\)|import (?:\* as (\w+)|(\w+)) from 'node:fs(?:\/promises)?'|\{[^}]*\bpromises as (\w+)\b[^}]*\} from 'node:fs'/g
 
 /** The ways in which the text of a module bypasses `Effects`. */
 function bypassesIn(text: string): readonly string[] {
@@ -45,7 +47,7 @@ function bypassesIn(text: string): readonly string[] {
   const opens = [...text.matchAll(/(?<!#|descriptors\.)\bopen(?:Sync)?\([^\n]*(?:'(?:r\+|w|a)|O_(?:WRONLY|RDWR|CREAT|APPEND|TRUNC))/g)].map(
     () => 'open for writing',
   )
-  const starts = /from 'node:child_process'/.test(text) ? ['node:child_process'] : []
+  const starts = /(?:from |require\()'node:child_process'/.test(text) ? ['node:child_process'] : []
   const signals = [...text.matchAll(/\bprocess\.kill\((?![^)]*, 0\))|\.signalPidfd\(/g)].map(([call]) => call)
   return [...changes, ...calls, ...opens, ...starts, ...signals]
 }
@@ -57,7 +59,9 @@ it.each([
   [`import { promises as files } from 'node:fs'\nawait files.rename(a, b)`, ['files.rename(']],
   [`import { openSync } from 'node:fs'\nopenSync(path, 'r+')`, ['open for writing']],
   [`openSync(path, constants.O_WRONLY | constants.O_CREAT)`, ['open for writing']],
+  [`const fs = require('node:fs')\nfs.renameSync(a, b)`, ['fs.renameSync(']],
   [`import { spawn } from 'node:child_process'`, ['node:child_process']],
+  [`const { spawn } = require('node:child_process')`, ['node:child_process']],
   [`process.kill(pid, signal)`, ['process.kill(']],
   [`kernel.signalPidfd(pin, signal)`, ['.signalPidfd(']],
   [`import type { Stats } from 'node:fs'\nprocess.kill(pid, 0)\neffects.unlink(path)\nopenSync(path, 'r')`, []],
@@ -66,9 +70,11 @@ it.each([
 })
 
 it('effects: every bypass is in a listed file, and every listed file has one', () => {
-  const files = (readdirSync(join(root, 'src'), { recursive: true }) as string[]).filter((name) => name.endsWith('.ts'))
+  const files = ['src', 'bin'].flatMap((folder) =>
+    (readdirSync(join(root, folder), { recursive: true }) as string[]).map((name) => join(folder, name)),
+  )
   const found = files
-    .map((name) => join('src', name))
+    .filter((file) => /\.(ts|cjs)$/.test(file))
     .filter((file) => !isClient(file))
     .map((file) => [file, bypassesIn(readFileSync(join(root, file), 'utf8'))] as const)
     .filter(([, bypasses]) => bypasses.length > 0)

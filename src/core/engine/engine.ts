@@ -46,6 +46,8 @@ export class SupervisorEngine implements api.Engine {
 
   begin(role: api.Role = { role: 'command' }): Promise<void> {
     const registration = this.#register(role)
+    if (role.role === 'server' && registration.record.role !== 'server')
+      throw new Error('This process is registered as a command already; a server calls `begin` before it opens a scope.')
     registration.recorded ??= this.#recordHost(registration)
     registration.recorded.catch(noop) // An error of the registration is thrown to the caller of `begin` and to every launch.
     return registration.recorded

@@ -1,4 +1,17 @@
-import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type Ended, ebb, root, temporaryHome } from '../../support/home.ts'
@@ -74,6 +87,43 @@ describe('the kept code of "ebb exec"', () => {
     expect(await installation.exec('--', 'true')).toMatchObject({ code: 0, stderr: '' })
     expect(statSync(installation.codeFile).size).toBeGreaterThan(bundle.length)
     expect(readFileSync(installation.codeFile).subarray(-bundle.length).toString('latin1')).toBe(bundle)
+  })
+
+  it('is not used, and replaced, when other users may have written it', async () => {
+    const installation = new Installation()
+    await installation.exec('--', 'true')
+    const written = statSync(installation.codeFile).ino
+    chmodSync(installation.codeFile, 0o620)
+    expect(await installation.exec('--', 'true')).toMatchObject({ code: 0, stderr: '' })
+    const { ino, mode } = statSync(installation.codeFile)
+    expect([ino === written, mode & 0o777]).toEqual([false, 0o600])
+  })
+
+  it('is not read through a symlink', async () => {
+    const installation = new Installation()
+    await installation.exec('--', 'true')
+    const { codeFile } = installation
+    const elsewhere = join(installation.folder, 'code')
+    renameSync(codeFile, elsewhere)
+    symlinkSync(elsewhere, codeFile)
+    expect(await installation.exec('--', 'true')).toMatchObject({ code: 0, stderr: '' })
+    expect(lstatSync(codeFile).isSymbolicLink()).toBe(false)
+  })
+
+  it('removes the draft of a process that was killed while it wrote, once it is a minute old', async () => {
+    const installation = new Installation()
+    await installation.exec('--', 'true')
+    const { codeFile } = installation
+    rmSync(codeFile)
+    const [old, young] = [`${codeFile}.1-2`, `${codeFile}.3-4`]
+    for (const draft of [old, young]) writeFileSync(draft, 'half')
+    utimesSync(old, new Date(0), new Date(0))
+    expect(await installation.exec('--', 'true')).toMatchObject({ code: 0, stderr: '' })
+    expect(
+      readdirSync(installation.cache)
+        .filter((name) => name.startsWith('exec-'))
+        .toSorted(),
+    ).toEqual([codeFile, young].map((file) => basename(file)).toSorted())
   })
 
   it('is not needed: a folder in place of its file changes nothing', async () => {

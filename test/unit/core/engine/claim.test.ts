@@ -36,6 +36,12 @@ describe('server registration after a dead server', () => {
     expect(await run(simulation.store.incarnations())).toMatchObject([{ id: life.id, role: 'server' }])
   })
 
+  test('is refused to a process that has opened a scope as a command, because no second server would be refused then', async () => {
+    const life = simulation.live()
+    life.engine.openScope({ id: 'agent', kind: 'agent' })
+    expect(() => life.engine.begin(server)).toThrow('registered as a command already')
+  })
+
   test('is refused to the slower of two servers', async () => {
     const dead = simulation.live()
     await run(dead.engine.begin(server))
